@@ -2,22 +2,27 @@ import type { Benchmark } from './benchmark.ts';
 import { cancelAcrossProcesses, cancelLatency } from './cases/cancel-latency.ts';
 import { claimsFromBacklog } from './cases/claims.ts';
 import { closedJobs } from './cases/closed-jobs.ts';
+import { coldStart } from './cases/cold-start.ts';
 import { orchestrationCost, taskCost } from './cases/cost.ts';
 import { dashboardInBrowser } from './cases/dashboard.ts';
 import { deleteFamily, deletionUnderLoad } from './cases/deletion.ts';
 import { fanOutThroughput } from './cases/fan-out.ts';
 import { flowMap, flowOverhead } from './cases/flows.ts';
+import { growth } from './cases/growth.ts';
 import { helloAcross } from './cases/hello-across.ts';
 import { helloLatency, helloThroughput } from './cases/hello.ts';
 import { idleCost } from './cases/idle.ts';
 import { limitedClaims, limitedTasks } from './cases/limits.ts';
 import { listPages } from './cases/lists.ts';
 import { massCancel } from './cases/mass-cancel.ts';
+import { processMemory } from './cases/process-memory.ts';
 import { rawPostgresHello, rawPostgresSteps } from './cases/raw-postgres.ts';
-import { rawHello, rawSteps } from './cases/raw.ts';
+import { rawHello, rawInserts, rawSteps } from './cases/raw.ts';
 import { startsAfterCancel } from './cases/starts-after-cancel.ts';
+import { payloads } from './cases/payloads.ts';
 import { inlineStepRate, sequentialInlineSteps, sequentialSteps } from './cases/steps.ts';
 import { taskThroughput } from './cases/tasks.ts';
+import { coldList } from './cases/cold-list.ts';
 import { telemetryOverhead } from './cases/telemetry.ts';
 import { timerLateness } from './cases/timers.ts';
 import { warmMemory } from './cases/warm-memory.ts';
@@ -70,10 +75,20 @@ export const cases = {
     only: 'postgres',
   },
   latency: { title: 'hello, one at a time', run: helloLatency },
+  coldStart: {
+    title: 'processes from start to import and first result',
+    run: coldStart,
+    once: true,
+  },
   dbosLatency: {
     title: 'hello, one at a time, DBOS',
     run: onDbos('latency', { better: 'less' }),
     peer: true,
+  },
+  payloads: {
+    title: 'hellos that return 1.3 KB and 133 KB',
+    run: payloads,
+    only: 'sqlite',
   },
   fanOut: { title: '5 activities of 10 ms, 20 instances concurrently', run: fanOutThroughput },
   rawSteps100: { title: 'raw SQL, 100 steps of 2 transactions', run: rawStepsOf(100) },
@@ -96,6 +111,12 @@ export const cases = {
   inlineSteps10000: {
     title: '10,000 steps of ctx.run() in sequence',
     run: sequentialInlineSteps(10_000),
+    slow: true,
+  },
+  rawInserts10000: {
+    title: 'raw SQL, 10,000 inserts, one transaction each',
+    run: rawInserts(10_000),
+    only: 'sqlite',
     slow: true,
   },
   inlineStepRate: { title: '64 orchestrations of 100 steps of ctx.run()', run: inlineStepRate },
@@ -149,6 +170,18 @@ export const cases = {
   timers: { title: '2,000 timers of 1 s', run: timerLateness },
   idle: { title: 'idle worker', run: idleCost },
   memory: { title: 'warm instances', run: warmMemory },
+  processMemory: {
+    title: 'worker processes: hello, and 1,000,000 pending timers',
+    run: processMemory,
+    once: true,
+    slow: true,
+  },
+  growth: {
+    title: '1,000,000 finished instances, 300,000 waiting; large instances',
+    run: growth,
+    once: true,
+    slow: true,
+  },
   cost: {
     title: 'cost of a hello and of a step',
     run: orchestrationCost,
@@ -178,6 +211,7 @@ export const cases = {
     title: 'hello without telemetry, and with 10 % of the traces sampled',
     run: telemetryOverhead,
   },
+  coldList: { title: 'perdure list of 1,000 instances, in a new process', run: coldList },
   dashboard: {
     title: 'the dashboard in Chromium, 100,000 instances',
     run: dashboardInBrowser,

@@ -17,6 +17,11 @@ export const fanOut = orchestration('fanOut', async (ctx) => {
   return results.reduce((sum, n) => sum + n, 0);
 });
 
+const copy = activity('copy', (_ctx, value: unknown) => value);
+
+/** One activity that returns its input. */
+export const echo = orchestration('echo', (ctx, value: unknown) => ctx.call(copy, value));
+
 const increment = activity('increment', (_ctx, n: number) => n + 1);
 
 /** Sequential activities. */
@@ -54,6 +59,6 @@ export const family = orchestration('family', async (ctx, children: number) => {
 
 /** The definitions of a benchmark worker. */
 export const definitions = {
-  orchestrations: [hello, fanOut, steps, inlineSteps, sleeper, waiter, family, leaf],
-  activities: [greet, tenMs, increment],
+  orchestrations: [hello, echo, fanOut, steps, inlineSteps, sleeper, waiter, family, leaf],
+  activities: [greet, copy, tenMs, increment],
 };

@@ -89,10 +89,14 @@ interface Dialect {
   readonly numbers: string;
   readonly overriding: string;
   readonly tagNumbers: string;
+  /** More columns of an instance. */
+  readonly columns: Readonly<Record<string, string>>;
+  /** More statements. */
+  readonly more: readonly string[];
 }
 
 function statements(
-  { numbers, overriding, tagNumbers }: Dialect,
+  { numbers, overriding, tagNumbers, columns: own, more }: Dialect,
   now: number,
   count: number,
 ): readonly string[] {
@@ -102,14 +106,15 @@ function statements(
       ([kind, name, version]) =>
         `INSERT INTO definitions (kind, name, version) VALUES ('${kind}', '${name}', '${version}')`,
     ),
-    `INSERT INTO instances (${Object.keys(columns).join()}) ${overriding}
-     SELECT ${Object.values(columns).join()} FROM ${numbers}`,
+    `INSERT INTO instances (${Object.keys({ ...columns, ...own }).join()}) ${overriding}
+     SELECT ${Object.values({ ...columns, ...own }).join()} FROM ${numbers}`,
     `INSERT INTO instance_locks (${locks})
      SELECT k, 1, NULL, 0, 'nondeterminism', 'build' FROM ${numbers} WHERE ${listed.blocked}
      UNION ALL SELECT k, 5, :now - 1, 0, NULL, NULL FROM ${numbers} WHERE ${listed.unregistered}`,
     `INSERT INTO instance_tags (name, value, instance_key)
      SELECT 'tag' || CAST(n AS text), CAST(k / 10 % (n + 2) AS text), k FROM ${numbers} CROSS JOIN ${tagNumbers}
      WHERE ${listed.tagged} ORDER BY 1, 2, 3`,
+    ...more,
   ].map((text) => text.replaceAll(':now', String(now)).replaceAll(':count', String(count)));
 }
 
@@ -128,6 +133,8 @@ export async function createListedInstances(
         SELECT k FROM numbers) AS numbers`,
       overriding: '',
       tagNumbers: `(SELECT value AS n FROM json_each('[${[...Array(16).keys()].join()}]')) AS tag_numbers`,
+      columns: {},
+      more: [],
     };
     db.transaction(() => {
       for (const statement of statements(dialect, now, count)) db.exec(statement);
@@ -142,6 +149,10 @@ export async function createListedInstances(
     numbers: `(SELECT generate_series(1, ${count})::bigint AS k) AS numbers`,
     overriding: 'OVERRIDING SYSTEM VALUE',
     tagNumbers: 'generate_series(0, 15) AS tag_numbers (n)',
+    columns: { listed_as: when(`${listed.failed} OR ${listed.canceled}`, columns['status'] ?? '') },
+    more: [
+      `INSERT INTO live_instances SELECT instance_key FROM instances WHERE ended_at IS NULL AND priority IS NULL`,
+    ],
   };
   for (const statement of statements(dialect, now, count)) await client.query(statement);
   await client.query(

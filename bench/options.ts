@@ -29,7 +29,8 @@ export function readOptions(): BenchOptions {
       rows: { type: 'string' },
     },
   });
-  const { provider, quick, only, peers } = values;
+  const { provider, quick, peers } = values;
+  const only = values.only?.map(toCamelCase);
   const rounds = Number(values.rounds ?? (quick ? 1 : 3));
   const workers = values.workers?.map(Number);
   const rows = values.rows === undefined ? undefined : Number(values.rows);
@@ -44,6 +45,11 @@ export function readOptions(): BenchOptions {
   const cases = chooseCases({ provider, quick, peers, only });
   if (cases.length === 0) throw new Error(`No selected case runs on ${provider}.\n${usage}`);
   return { provider, quick, peers, rounds, workers, rows, cases };
+}
+
+/** Accepts `cold-start` for `coldStart`. */
+function toCamelCase(name: string): string {
+  return name.replaceAll(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
 }
 
 function isCount(value: number): boolean {

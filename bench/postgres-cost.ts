@@ -1,6 +1,6 @@
-import { readFileSync } from 'node:fs';
 import pg from 'pg';
 import { countQueries, type QueryCount } from './query-count.ts';
+import { msPerTick, readTicks } from './server-ticks.ts';
 
 /** The average cost of one unit of work. */
 export interface Cost {
@@ -12,8 +12,6 @@ export interface Cost {
   /** CPU time of the server without autovacuum; absent if its processes are not visible. */
   readonly serverCpuMs?: number;
 }
-
-const msPerTick = 10;
 
 /** Measures the cost of work for this process and for its PostgreSQL server, which must have no other users. */
 export class PostgresCost {
@@ -68,16 +66,5 @@ export class PostgresCost {
        WHERE backend_type <> 'autovacuum worker'`,
     );
     return { pids: rows[0]?.pids ?? [], lsn: Number(rows[0]?.lsn) };
-  }
-}
-
-/** The CPU time of a process of this machine, in ticks; NaN if it cannot be read. */
-function readTicks(pid: number): number {
-  try {
-    // The program name is in parentheses and may contain spaces.
-    const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
-    return Number(fields[11]) + Number(fields[12]);
-  } catch {
-    return Number.NaN;
   }
 }

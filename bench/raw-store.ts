@@ -1,5 +1,9 @@
 import Database from 'better-sqlite3';
 
+/** The data and the payload of an event of `ctx.run()`. */
+const stepEvent =
+  '{"operation":1234,"name":"increment","worker":"localhost-12345","startedAt":1790000000000}1234';
+
 /** The state changes of a hello, each one transaction of the baseline. */
 export const transactionsPerHello = 7;
 
@@ -12,6 +16,7 @@ export class RawStore {
   readonly #begin;
   readonly #commit;
   readonly #statements;
+  #events = 0;
 
   constructor(path: string) {
     const db = new Database(path);
@@ -52,6 +57,14 @@ export class RawStore {
         `UPDATE instances SET status = 'completed', output = ? WHERE instance_key = ?`,
       ),
     };
+  }
+
+  /** One event of a step, in a transaction of its own. */
+  insertEvent(): void {
+    this.#events += 1;
+    this.#begin.run();
+    this.#statements.record.run(0, this.#events, 'stepCompleted', stepEvent);
+    this.#commit.run();
   }
 
   /** One hello: create, claim, first turn, claim the activity, complete it, claim, last turn. */

@@ -32,6 +32,12 @@ export const sqliteGoals: readonly Goal[] = [
     target: 0.4,
   },
   {
+    what: 'cold start: first result, from the start of the process',
+    figure: ({ coldStart }) => coldStart?.['resultMs'],
+    unit: 'ms',
+    atMost: 120,
+  },
+  {
     what: 'fan-out: rate',
     figure: ({ fanOut }) => fanOut?.['perSecond'],
     unit: '/s',
@@ -57,6 +63,31 @@ export const sqliteGoals: readonly Goal[] = [
       ratio(inlineSteps10000?.['msPerStep'], steps10000?.['msPerStep']),
     unit: '×',
     atMost: 0.6,
+  },
+  {
+    what: 'steps of ctx.run(): time per step of 10,000 against one insert and its flush',
+    figure: ({ inlineSteps10000, rawInserts10000 }) =>
+      ratio(inlineSteps10000?.['msPerStep'], rawInserts10000?.['msPerStep']),
+    unit: '×',
+    atMost: 1.25,
+  },
+  {
+    what: 'payloads of 133 KB: copies in the file',
+    figure: ({ payloads }) => payloads?.['largeCopies'],
+    unit: '',
+    atMost: 2.2,
+  },
+  {
+    what: 'payloads of 1.3 KB: copies in the file, with all other data',
+    figure: ({ payloads }) => payloads?.['smallCopies'],
+    unit: '',
+    atMost: 4,
+  },
+  {
+    what: 'payloads of 133 KB: rate',
+    figure: ({ payloads }) => payloads?.['largePerSecond'],
+    unit: '/s',
+    target: 280,
   },
   {
     what: 'timers: delay, p99',

@@ -13,7 +13,7 @@ const root = join(import.meta.dirname, '..');
 
 const files = globSync(`${FOLDERS}/**/*.{ts,tsx}`, {
   cwd: root,
-  exclude: (path) => path.includes('node_modules'),
+  exclude: (path) => path.includes('node_modules') || path.includes('generated'),
 }).map((path) => {
   const text = readFileSync(join(root, path), 'utf8');
   return { path, lines: text.split('\n').length - (text.endsWith('\n') ? 1 : 0) };

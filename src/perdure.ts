@@ -21,7 +21,7 @@ import { sweepExternalPayloads } from './providers/encoding/external-sweep.ts';
 import { timedProvider } from './providers/shared/timed-provider.ts';
 import { isPostgresUrl } from './providers/postgres/driver/postgres-url.ts';
 import type { ConnectOptions } from './remote/connect-options.ts';
-import { connect, type Connection } from './remote/connection.ts';
+import type { Connection } from './remote/connection.ts';
 import { currentScope } from './replay/cancellation/scope.ts';
 import { declareLimits, limitDeclarations } from './runtime/maintenance/declare-limits.ts';
 import { observeStore } from './runtime/maintenance/store-gauges.ts';
@@ -148,8 +148,9 @@ export class Perdure {
   }
 
   /** Connects to a store through a server (`perdure/server`). Browsers use `perdure/remote`. */
-  static connect(url: string | URL, options?: ConnectOptions): Promise<Connection> {
-    return connect(url, options, assertOutsideOrchestration);
+  static async connect(url: string | URL, options?: ConnectOptions): Promise<Connection> {
+    const { connect } = await import('./remote/connection.ts');
+    return await connect(url, options, assertOutsideOrchestration);
   }
 
   /**

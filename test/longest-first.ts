@@ -2,6 +2,7 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 // A long file that starts last leaves the other cores idle.
 const longest = [
+  'test/sim/seeds.test.ts',
   'test/conformance/postgres.test.ts',
   'test/crash/postgres-crash-loop.test.ts',
   'test/dashboard/list.test.ts',

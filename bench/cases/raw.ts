@@ -44,3 +44,20 @@ export function rawSteps(count: number): Benchmark {
     return { msPerStep: median(times) };
   };
 }
+
+/** The floor of a step: one insert of the same event, one commit, one flush. */
+export function rawInserts(count: number): Benchmark {
+  return ({ store }) => {
+    const raw = new RawStore(store);
+    const run = (length: number): number => {
+      const begun = performance.now();
+      for (let event = 0; event < length; event++) raw.insertEvent();
+      return (performance.now() - begun) / length;
+    };
+    // Fills the write-ahead log once: the growing file makes the first flushes slower.
+    run(4_100);
+    const msPerStep = run(count);
+    raw.close();
+    return { msPerStep };
+  };
+}

@@ -70,6 +70,8 @@ export type Surface<Class> = Pick<Class, keyof Class>;
 /** A start, checked and encoded. */
 export interface StartCall extends StartSettings, Admission {
   readonly id: string;
+  /** Whether the client generated the id, so that no other start can have it. */
+  readonly hasGeneratedId?: boolean | undefined;
   readonly name: string;
   /** `null`: the worker that runs the first turn chooses its newest version. */
   readonly version: string | null;

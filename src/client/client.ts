@@ -10,6 +10,7 @@ import type { RetentionControl } from '../management/retention-control.ts';
 import type { EventToken, OrchestrationRef, TaskRef, UpdateToken } from '../model/definition.ts';
 import type { MiddlewareChain } from '../model/middleware.ts';
 import type { TracedCall } from '../model/telemetry.ts';
+import type { TraceContext } from '../model/trace-context.ts';
 import { isPerdureError, PerdureError, notFound } from '../model/failures/errors.ts';
 import { checkInstanceId } from '../model/values/names.ts';
 import { checkStateKey } from '../model/values/state.ts';
@@ -26,7 +27,7 @@ import {
   type ResumeOptions,
 } from './managing/pause-request.ts';
 import type { DeleteInstanceResult, PruneResult } from '../providers/contract/management.ts';
-import type { ClientBackend, Surface, TaskCall, TaskRun } from './client-backend.ts';
+import type { ClientBackend, StartCall, Surface, TaskCall, TaskRun } from './client-backend.ts';
 import {
   Handle,
   readWaitOptions,
@@ -223,14 +224,20 @@ export abstract class Client extends ReadingClient implements Submitter {
     options?: StartOptions,
   ): Promise<Handle> {
     this.assertOpen();
-    const start = await readStart(definition, input, options, {
-      limitBytes: this.payloadLimitBytes,
-      newId: this.#newId,
-    });
-    const { name, id: instanceId } = start;
-    const found = await traced(this.#calls, { kind: 'start', name, instanceId }, (trace) =>
-      this.#backend.start(trace === undefined ? start : { ...start, trace }),
+    const start: StartCall & { trace?: TraceContext | undefined } = await readStart(
+      definition,
+      input,
+      options,
+      {
+        limitBytes: this.payloadLimitBytes,
+        newId: this.#newId,
+      },
     );
+    const { name, id: instanceId } = start;
+    const found = await traced(this.#calls, { kind: 'start', name, instanceId }, (trace) => {
+      if (trace !== undefined) start.trace = trace;
+      return this.#backend.start(start);
+    });
     return new Handle(found, this.#access);
   }
 
@@ -266,9 +273,14 @@ export abstract class Client extends ReadingClient implements Submitter {
   }): Promise<TaskHandles<Tasks>> {
     this.assertOpen();
     const calls: TaskCall[] = [];
-    for (const request of readTaskRequests(requests)) calls.push(await this.#taskCall(request));
+    for (const request of readTaskRequests(requests)) {
+      const call = this.#taskCall(request);
+      calls.push(call instanceof Promise ? await call : call);
+    }
     const runs = await traced(this.#calls, toBatchCall(calls), (trace) =>
-      this.#backend.runTasks(calls.map((call) => ({ ...call, trace }))),
+      this.#backend.runTasks(
+        trace === undefined ? calls : calls.map((call) => ({ ...call, trace })),
+      ),
     );
     return runs.map((run) => this.taskHandle(run)) as unknown as TaskHandles<Tasks>;
   }
@@ -581,7 +593,7 @@ export abstract class Client extends ReadingClient implements Submitter {
     return this.#backend.close(this.attached.close(clientClosed()));
   }
 
-  #taskCall(request: Parameters<typeof readTaskRun>[0]): Promise<TaskCall> {
+  #taskCall(request: Parameters<typeof readTaskRun>[0]): TaskCall | Promise<TaskCall> {
     return readTaskRun(request, {
       limitBytes: this.payloadLimitBytes,
       newId: this.#newId,

@@ -9,6 +9,7 @@ import { runBulkSlice } from '../management/bulk-slice.ts';
 import { newAuditEntry } from '../management/management-options.ts';
 import type { Clock } from '../model/clock.ts';
 import { PerdureError, ProviderError, notFound } from '../model/failures/errors.ts';
+import { nextIteration } from '../model/platform.ts';
 import { randomToken } from '../model/values/random-id.ts';
 import type {
   CancelInstance,
@@ -180,9 +181,14 @@ export class LocalBackend implements ClientBackend {
     const { id: instanceId, replaceKey: incarnation = randomToken() } = call;
     const created = toNewInstance(call, { instanceId, incarnation });
     const instance = withIdentity(created, call, this.#maxPendingEvents);
-    const result = await this.completions.recentStarts.during(instance, () =>
-      this.#create(instance),
-    );
+    const { recentStarts } = this.completions;
+    const start = recentStarts.begin(instance);
+    let result: CreateResult | undefined;
+    try {
+      result = await this.#create(instance);
+    } finally {
+      recentStarts.settle(start, result);
+    }
     if (result.kind === 'refused') throw result.error;
     if (result.kind === 'conflict') throw alreadyExists(instance, result.name);
     const id = result.kind === 'active' ? result.instanceId : instanceId;
@@ -269,9 +275,13 @@ export class LocalBackend implements ClientBackend {
     return listDefinitions(this.provider);
   }
 
-  history(id: string, call: HistoryCall | HistoryViewCall): Promise<HistoryPage> {
-    if (isView(call)) return readHistoryView(this.provider, id, call);
-    return readHistoryPage(this.provider, id, call);
+  async history(id: string, call: HistoryCall | HistoryViewCall): Promise<HistoryPage> {
+    const page = isView(call)
+      ? await readHistoryView(this.provider, id, call)
+      : await readHistoryPage(this.provider, id, call);
+    // SQLite reads synchronously: a caller that reads page after page would block the event loop.
+    if (page.nextAfter !== undefined || page.nextBefore !== undefined) await nextIteration();
+    return page;
   }
 
   listExecutions(id: string, call: Omit<HistoryCall, 'executionId'>): Promise<ExecutionPage> {
@@ -336,14 +346,13 @@ export class LocalBackend implements ClientBackend {
   }
 
   /** Repeats a start whose outcome is unknown: the second one finds the instance of the first. */
-  async #create(instance: NewInstance): Promise<CreateResult> {
-    try {
-      const starter = isImmediate(instance) ? this.#starter() : undefined;
-      return await (starter?.start(instance) ?? this.#createInStore(instance));
-    } catch (error) {
+  #create(instance: NewInstance): Promise<CreateResult> {
+    const starter = isImmediate(instance) ? this.#starter() : undefined;
+    const created = starter?.start(instance) ?? this.#createInStore(instance);
+    return created.catch((error: unknown) => {
       if (!(error instanceof ProviderError && error.outcomeUnknown)) throw error;
-      return await this.#createInStore(instance);
-    }
+      return this.#createInStore(instance);
+    });
   }
 
   async #createInStore(instance: NewInstance): Promise<CreateResult> {
@@ -353,7 +362,13 @@ export class LocalBackend implements ClientBackend {
 
 /** Whether the first turn of an instance may run before the instance exists. */
 function isImmediate({ delayMs, runAt, event, dedupeKey, onConflict }: NewInstance): boolean {
-  return [delayMs, runAt, event, dedupeKey, onConflict].every((option) => option === undefined);
+  return (
+    delayMs === undefined &&
+    runAt === undefined &&
+    event === undefined &&
+    dedupeKey === undefined &&
+    onConflict === undefined
+  );
 }
 
 /** Throws if the store rejected an event. A repeated key was raised before. */

@@ -24,7 +24,7 @@ import type { Clock } from '../model/clock.ts';
 import { PerdureError, notFound } from '../model/failures/errors.ts';
 import { encodeTaskOptions } from '../model/work-item-options.ts';
 import { withSession, type Headers } from '../model/values/headers.ts';
-import { inputHash } from '../model/values/input-hash.ts';
+import { generatedInputHash, inputHash } from '../model/values/input-hash.ts';
 import { randomToken } from '../model/values/random-id.ts';
 import type { NewTask } from '../providers/contract/tasks.ts';
 import type { TaskCall } from './client-backend.ts';
@@ -316,7 +316,10 @@ function toNewJob(request: JobRequest, nowMs: number): NewJob {
 
 /** Converts a checked task run into a row; throws `INVALID_INPUT` for an expiry that leaves no time to start. */
 export function toNewTask(
-  run: Omit<TaskCall, 'hasGeneratedId'> & { readonly incarnation?: string },
+  run: Omit<TaskCall, 'hasGeneratedId'> & {
+    readonly incarnation?: string;
+    readonly hasGeneratedId?: boolean;
+  },
   nowMs: number,
 ): NewTask {
   const { id, incarnation = randomToken(), name, payload, priority, onFail, tags } = run;
@@ -326,7 +329,7 @@ export function toNewTask(
     instanceId: id,
     incarnation,
     name,
-    inputHash: inputHash(payload),
+    inputHash: run.hasGeneratedId === true ? generatedInputHash(payload) : inputHash(payload),
     payload,
     options,
     priority,

@@ -47,7 +47,7 @@ export class LocalViews implements ViewBackend {
     return this.#watch.changes(ids, signal);
   }
 
-  /** Returns when a change of a watched id was last found, by `performance.now()`. */
+  /** Returns when a change of a watched id was last found, by `platform.monotonic()`. */
   changedAt(id: string): number | undefined {
     return this.#watch.changedAt(id);
   }

@@ -1,5 +1,6 @@
 import { systemClock, type Clock } from '../model/clock.ts';
 import { isPerdureError, type ProviderError } from '../model/failures/errors.ts';
+import { platform } from '../model/platform.ts';
 
 const firstPauseMs = 5;
 const longestPauseMs = 5_000;
@@ -24,7 +25,7 @@ export async function retrying<Value>(
     }
     const limitMs = Math.min(longestPauseMs, firstPauseMs * 2 ** attempt);
     // Jitter: clients of one server must not reconnect at the same time.
-    await pause(options, limitMs * (0.5 + Math.random() / 2));
+    await pause(options, limitMs * (0.5 + platform.random() / 2));
   }
 }
 

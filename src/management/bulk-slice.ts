@@ -37,6 +37,7 @@ import { pruneShape } from './management-options.ts';
 import { Pacer, reclaim } from './pacer.ts';
 import { pruneBatch } from './prune-selected.ts';
 import { retryForBulk } from './rerun.ts';
+import { platform } from '../model/platform.ts';
 
 /** The bounds of one part. */
 export interface SliceBounds {
@@ -227,14 +228,14 @@ export async function runBulkSlice(
   const audit = auditOf(call, position.token);
   const [known] = await store.listAudit({ limit: 1, auditId: audit.auditId });
   const pacer = new Pacer();
-  const endsAt = performance.now() + bounds.maxMs;
+  const endsAt = platform.monotonic() + bounds.maxMs;
   const most = Math.min(call.limit, bounds.maxInstances);
   let { beforeKey, matched, refused } = position;
   let changed = known?.instances ?? 0;
   let visited = 0;
   let done = false;
   const listed: BulkRefusal[] = [];
-  const mayContinue = (): boolean => signal?.aborted !== true && performance.now() < endsAt;
+  const mayContinue = (): boolean => signal?.aborted !== true && platform.monotonic() < endsAt;
   while (!done && visited < most && mayContinue()) {
     const limit = Math.min(batchSize, most - visited);
     const from = beforeKey;

@@ -1,6 +1,6 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { PerdureError } from '../model/failures/errors.ts';
 import type { ManagementStore } from '../providers/contract/management.ts';
+import { delay, platform } from '../model/platform.ts';
 
 // Target number of deleted rows per transaction: about 3 ms on SQLite.
 const rowsPerStep = 250;
@@ -32,9 +32,9 @@ export class Pacer {
   async step<T>(work: () => Promise<T>): Promise<T> {
     this.#signal?.throwIfAborted();
     await this.#beforeStep?.();
-    const startedAt = performance.now();
+    const startedAt = platform.monotonic();
     const result = await work();
-    await this.#pause(Math.min(performance.now() - startedAt, maxPauseMs));
+    await this.#pause(Math.min(platform.monotonic() - startedAt, maxPauseMs));
     return result;
   }
 
@@ -48,7 +48,7 @@ export class Pacer {
   // An abort during the pause must not lose the result of the step. The next step throws the reason.
   async #pause(ms: number): Promise<void> {
     try {
-      await sleep(ms, undefined, this.#signal && { signal: this.#signal });
+      await delay(ms, this.#signal);
     } catch (error) {
       if (this.#signal?.aborted !== true) throw error;
     }

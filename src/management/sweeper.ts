@@ -6,6 +6,7 @@ import type { Provider } from '../providers/contract/provider.ts';
 import type { ResolvedRetention } from './retention-policy.ts';
 import { readRetention, writeRetention, type RetentionReport } from './retention-records.ts';
 import { runSweep, type Interruption } from './sweep.ts';
+import { platform } from '../model/platform.ts';
 
 export interface SweeperParams {
   readonly store: Provider;
@@ -119,7 +120,7 @@ export class Sweeper {
   }
 
   #jitter(): number {
-    return Math.floor((Math.random() * this.#retryMs) / 10);
+    return Math.floor((platform.random() * this.#retryMs) / 10);
   }
 
   #wait(ms: number): Promise<void> {

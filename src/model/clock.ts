@@ -1,3 +1,5 @@
+import { platform } from './platform.ts';
+
 /** Wall-clock time, monotonic time and timers. Tests pass their own implementation. */
 export interface Clock {
   /** Milliseconds since the epoch, for visibility, expiry and timers. May jump when the system clock is set. */
@@ -11,28 +13,23 @@ export interface Clock {
 // setTimeout is limited to 2^31 - 1 ms, so a long wait is split.
 const maxTimeoutMs = 60_000;
 
-// Captured before the globals are patched.
-const { setTimeout: realSetTimeout, clearTimeout: realClearTimeout } = globalThis;
-const realNow = Date.now;
-const realMonotonic = performance.now.bind(performance);
-
 /** The clock of this machine. */
 export const systemClock: Clock = {
-  now: () => realNow(),
-  monotonic: () => realMonotonic(),
+  now: () => platform.now(),
+  monotonic: () => platform.monotonic(),
   setTimer(delayMs, callback) {
-    const atMs = realMonotonic() + delayMs;
+    const atMs = platform.monotonic() + delayMs;
     let timeout: NodeJS.Timeout;
     // setTimeout may call back up to a millisecond early.
     const check = () => {
-      if (realMonotonic() >= atMs) callback();
+      if (platform.monotonic() >= atMs) callback();
       else arm();
     };
     const arm = () => {
-      const waitMs = Math.ceil(atMs - realMonotonic());
-      timeout = realSetTimeout(check, Math.min(Math.max(waitMs, 0), maxTimeoutMs));
+      const waitMs = Math.ceil(atMs - platform.monotonic());
+      timeout = platform.setTimeout(check, Math.min(Math.max(waitMs, 0), maxTimeoutMs));
     };
     arm();
-    return () => realClearTimeout(timeout);
+    return () => platform.clearTimeout(timeout);
   },
 };

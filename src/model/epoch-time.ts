@@ -1,3 +1,5 @@
+import { platform } from './platform.ts';
+
 // A suspended machine and a corrected clock move the wall clock, but not the monotonic one.
 const maxDriftMs = 100;
 
@@ -5,14 +7,14 @@ let originMs = performance.timeOrigin;
 
 /** The current time in milliseconds since the epoch, with fractions. */
 export function epochNow(): number {
-  const monotonicMs = performance.now();
+  const monotonicMs = platform.monotonic();
   followWallClock(monotonicMs);
   return originMs + monotonicMs;
 }
 
-/** Converts a time of `performance.now()` to milliseconds since the epoch. Follows steps of the wall clock. */
+/** Converts a time of `platform.monotonic()` to milliseconds since the epoch. Follows steps of the wall clock. */
 export function toEpochMs(monotonicMs: number): number {
-  followWallClock(performance.now());
+  followWallClock(platform.monotonic());
   return originMs + monotonicMs;
 }
 

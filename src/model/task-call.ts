@@ -8,7 +8,12 @@ export function taskActivityName(task: string): string {
   return prefix + task;
 }
 
+/** The name of the task that an activity calls, or `undefined` if it calls none. */
+export function calledTask(activity: string): string | undefined {
+  return activity.startsWith(prefix) ? activity.slice(prefix.length) : undefined;
+}
+
 /** The name of the task that a work item runs. */
 export function taskNameOf(name: string, kind: 'activity' | 'task' | 'onFail'): string {
-  return kind === 'activity' && name.startsWith(prefix) ? name.slice(prefix.length) : name;
+  return kind === 'activity' ? (calledTask(name) ?? name) : name;
 }

@@ -66,12 +66,13 @@ export interface TracedAttempt {
   readonly trace: TraceContext | undefined;
 }
 
-/** The span of an attempt. `end` must be called once. */
+/** The span of an attempt. `end`, if present, must be called once. */
 export interface AttemptSpan {
   readonly ids: TraceIds | undefined;
   /** Calls the handler with the span as the active one, so that spans of the handler are its children. */
   run<Result>(handler: () => Result): Result;
-  end(outcome: string, error?: { readonly name: string; readonly message: string }): void;
+  /** Absent: nothing is recorded, so that the end does not matter. */
+  end?: (outcome: string, error?: { readonly name: string; readonly message: string }) => void;
 }
 
 /** The kinds of instruments. */
@@ -92,10 +93,30 @@ export type MetricLabels = Readonly<Record<string, string>>;
 /** Labels and values of a gauge. */
 export type MetricSamples = readonly (readonly [MetricLabels, number])[];
 
-/** Receives the metrics of the workers of a process. */
+/** A counter with fixed labels. Its value grows. */
+export interface CounterSample {
+  readonly labels: MetricLabels;
+  readonly value: number;
+}
+
+/** The durations with fixed labels. Its counts grow. */
+export interface HistogramSample {
+  readonly labels: MetricLabels;
+  /** One count per bound, not cumulative, and one for the values above all bounds. */
+  readonly counts: readonly number[];
+  /** In seconds. */
+  readonly sum: number;
+}
+
+/** Receives the metrics of the workers of a process. Counters and histograms are aggregated already. */
 export interface MetricSink {
-  add(instrument: Instrument, value: number, labels: MetricLabels): void;
-  record(instrument: Instrument, value: number, labels: MetricLabels): void;
+  /** Registers a counter. It is read when the metrics are collected, so that counting calls no telemetry. */
+  counter(instrument: Instrument, sample: CounterSample): void;
+  /** Registers a histogram. Returns a function that needs each duration in seconds. `undefined`: the sample is read instead. */
+  histogram(
+    instrument: Instrument,
+    sample: HistogramSample,
+  ): ((seconds: number) => void) | undefined;
   /** Registers a gauge that is read when the metrics are collected. Returns a function that removes it. */
   observe(instrument: Instrument, read: () => MetricSamples | Promise<MetricSamples>): () => void;
 }
@@ -111,8 +132,11 @@ export interface Telemetry {
   ended(instance: TracedInstance): void;
   /** Absent: no metrics. */
   readonly metrics?: MetricSink;
-  /** `turn` and `ended` ignore work of unsampled callers, so that they need not be called. Default: false. */
-  readonly dropsUnsampled?: boolean;
+  /**
+   * Returns the attempt of an unsampled caller, which has no span. If present, it is called instead of `attempt`, and `turn`
+   * and `ended` are not called for work of unsampled callers. Default: they are.
+   */
+  unsampled?(trace: TraceContext): AttemptSpan;
 }
 
 /** Whether a value of the user has the methods of `Telemetry`. */

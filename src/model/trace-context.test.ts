@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { isSampled } from './trace-context.ts';
+import { decodeTrace, encodeTrace, isSampled, toTrace, traceOfOptions } from './trace-context.ts';
 
 it('a context is sampled if the last bit of its flags is set', () => {
   const sampled = Array.from('0123456789abcdef', (digit) =>
@@ -7,3 +7,31 @@ it('a context is sampled if the last bit of its flags is set', () => {
   );
   expect(sampled).toEqual(Array.from({ length: 16 }, (_, digit) => digit % 2 === 1));
 });
+
+const ids = `00-${'1'.repeat(32)}-${'2'.repeat(16)}`;
+
+it('a stored context is the same when it is read, and the time of an unsampled one is unknown', () => {
+  const sampled = { traceparent: `${ids}-01`, at: 5 };
+  const unsampled = { traceparent: `${ids}-00`, at: 5 };
+  const stored = [
+    sampled,
+    { ...sampled, link: true as const },
+    { ...unsampled, tracestate: 'a=1' },
+    unsampled,
+  ].map(encodeTrace);
+  // The next one is not the last one that was encoded.
+  encodeTrace(sampled);
+  expect(stored.map((text) => decodeTrace(`${text} `))).toEqual([
+    sampled,
+    { ...sampled, link: true },
+    { ...unsampled, tracestate: 'a=1' },
+    { ...unsampled, at: 0 },
+  ]);
+  expect(stored[3]).toBe(`"${ids}-00"`);
+  expect(traceOfOptions(`{"trace":${stored[3]}}`)).toEqual({ ...unsampled, at: 0 });
+});
+
+it.each(['', '00-1-2-00', `${ids}-00x`, 7, null, { traceparent: ids, at: 1 }])(
+  '%j is no context',
+  (value) => expect(toTrace(value)).toBeUndefined(),
+);

@@ -5,7 +5,7 @@ export interface TraceContext {
   /** W3C trace context, version 00. */
   readonly traceparent: string;
   readonly tracestate?: string;
-  /** When the caller made the call, in milliseconds since the epoch. */
+  /** When the caller made the call, in milliseconds since the epoch. 0: unknown, stored by an unsampled caller. */
   readonly at: number;
   /** Spans link to this context instead of being its children. */
   readonly link?: true;
@@ -51,12 +51,18 @@ let last: { readonly stored: string; readonly trace: TraceContext } | undefined;
 
 /** Encodes a trace context for a store. */
 export function encodeTrace(trace: TraceContext): string {
-  const { traceparent, tracestate, at, link } = trace;
-  // Both are hexadecimal or a number, and need no escapes.
-  const isPlain = tracestate === undefined && link === undefined;
-  const stored = isPlain ? `{"traceparent":"${traceparent}","at":${at}}` : JSON.stringify(trace);
+  const stored = toStored(trace);
   last = { stored, trace };
   return stored;
+}
+
+/** Unsampled work has no spans: it needs no time and no relation, and most work is unsampled. */
+function toStored(trace: TraceContext): string {
+  const { traceparent, tracestate, at, link } = trace;
+  // Both are hexadecimal or a number, and need no escapes.
+  if (tracestate !== undefined) return JSON.stringify(trace);
+  if (!isSampled(trace)) return `"${traceparent}"`;
+  return link === undefined ? `{"traceparent":"${traceparent}","at":${at}}` : JSON.stringify(trace);
 }
 
 /** Decodes a stored trace context. Returns `undefined` for an invalid one: telemetry must not fail work. */
@@ -90,6 +96,8 @@ export function traceOfExecution(
 
 /** Checks a trace context of unknown origin. */
 export function toTrace(value: unknown): TraceContext | undefined {
+  if (typeof value === 'string')
+    return traceparentPattern.test(value) ? { traceparent: value, at: 0 } : undefined;
   if (typeof value !== 'object' || value === null) return undefined;
   const { traceparent, tracestate, at, link } = value as Partial<Record<string, unknown>>;
   if (typeof traceparent !== 'string' || !traceparentPattern.test(traceparent)) return undefined;

@@ -10,6 +10,7 @@ import type {
 import type { ExecutionStarted } from '../model/event.ts';
 import { PerdureError } from '../model/failures/errors.ts';
 import type { Logger } from '../model/logger.ts';
+import { traceIdsOf, type TraceContext } from '../model/trace-context.ts';
 import { taskActivityName } from '../model/task-call.ts';
 import { toMs, type Duration } from '../model/values/duration.ts';
 import { checkInstanceId, checkName } from '../model/values/names.ts';
@@ -65,7 +66,7 @@ export class LiveContext implements OrchestrationContext {
   readonly #started: ExecutionStarted;
   readonly #sink: Logger;
   readonly #scheduleDefaults: (activity: string) => ScheduleDefaults | undefined;
-  readonly #logFields: object | undefined;
+  readonly #trace: TraceContext | undefined;
   #log: Logger | undefined;
   #state: OrchestrationState | undefined;
 
@@ -73,14 +74,14 @@ export class LiveContext implements OrchestrationContext {
     readonly code: LiveCode;
     readonly started: ExecutionStarted;
     readonly log: Logger;
-    readonly logFields?: object | undefined;
+    readonly trace?: TraceContext | undefined;
     /** Returns the defaults of an activity that is called by name. */
     readonly scheduleDefaults?: ((activity: string) => ScheduleDefaults | undefined) | undefined;
   }) {
     this.#code = options.code;
     this.#started = options.started;
     this.#sink = options.log;
-    this.#logFields = options.logFields;
+    this.#trace = options.trace;
     this.#scheduleDefaults = options.scheduleDefaults ?? none;
   }
 
@@ -120,9 +121,10 @@ export class LiveContext implements OrchestrationContext {
   get log(): Logger {
     const { instanceId, executionId } = this.#code;
     const { name } = this;
+    const traceIds = this.#trace && traceIdsOf(this.#trace);
     this.#log ??= contextLogger({
       sink: this.#sink,
-      fields: { instanceId, executionId, orchestration: name, ...this.#logFields },
+      fields: { instanceId, executionId, orchestration: name, ...traceIds },
       isSilent: () => this.isReplaying,
     });
     return this.#log;

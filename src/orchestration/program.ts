@@ -1,6 +1,7 @@
 import type { ExecutionStarted } from '../model/event.ts';
 import type { Logger } from '../model/logger.ts';
 import type { MiddlewareChain, OrchestrationCall } from '../model/middleware.ts';
+import type { TraceContext } from '../model/trace-context.ts';
 import { decodePayload } from '../model/values/payload.ts';
 import { validateInput } from '../model/values/validate-input.ts';
 import type { LiveCode } from '../replay/live-code.ts';
@@ -13,8 +14,8 @@ export function createProgram(
   definition: OrchestrationDefinition,
   environment: {
     readonly log: Logger;
-    /** Further fields of the lines of `ctx.log`: the ids of the trace. */
-    readonly logFields?: object | undefined;
+    /** Its ids are fields of the lines of `ctx.log`. */
+    readonly trace?: TraceContext | undefined;
     /** Returns the defaults of an activity that is called by name. Default: none. */
     readonly scheduleDefaults?: (activity: string) => ScheduleDefaults | undefined;
     readonly middleware?: MiddlewareChain | undefined;
@@ -22,8 +23,8 @@ export function createProgram(
 ): (code: LiveCode, started: ExecutionStarted) => Promise<unknown> {
   return async (code, started) => {
     const input = decodePayload(started.payload);
-    const { log, logFields, scheduleDefaults, middleware } = environment;
-    const context = new LiveContext({ code, started, log, logFields, scheduleDefaults });
+    const { log, trace, scheduleDefaults, middleware } = environment;
+    const context = new LiveContext({ code, started, log, trace, scheduleDefaults });
     const { inputSchema } = definition;
     const value =
       inputSchema === undefined

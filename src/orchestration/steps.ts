@@ -14,6 +14,11 @@ export interface StepContext {
   readonly idempotencyKey: string;
   /** Aborted when the closure should stop. Its `reason` is a `CanceledError` with the `trigger`. */
   readonly signal: AbortSignal;
+  /**
+   * Adds a chunk to the stream of the instance, as `ctx.emit` of an activity. Resolves with `true` once it is committed.
+   * Rejects with the `CanceledError` when the closure should stop.
+   */
+  emit(chunk: unknown): Promise<boolean>;
 }
 
 /** The closure of `ctx.transaction()` in an orchestration. See `TransactionWork`. */

@@ -1,94 +1,93 @@
 import {
   ROOT_CONTEXT,
-  type Attributes,
   type Histogram,
   type Meter,
   type ObservableGauge,
   type ObservableResult,
 } from '@opentelemetry/api';
 import { instruments } from '../model/metrics/instruments.ts';
-import type { Instrument, MetricLabels, MetricSamples, MetricSink } from '../model/telemetry.ts';
+import type {
+  CounterSample,
+  HistogramSample,
+  Instrument,
+  MetricSamples,
+  MetricSink,
+} from '../model/telemetry.ts';
+import { attributesOf, metricName, sumByLabels } from './metric-names.ts';
 
 const maxPending = 512;
 
-/** Sends the metrics of workers to OpenTelemetry, under the names of Prometheus with dots and without units. */
+/** Sends the metrics of workers to instruments of a meter. */
 export class OtelMetrics implements MetricSink {
   readonly #meter: Meter;
-  readonly #counts = new Map<Instrument, Map<MetricLabels, number>>();
+  readonly #counters = new Map<Instrument, CounterSample[]>();
   readonly #histograms = new Map<Instrument, Histogram>();
   readonly #gauges = new Map<Instrument, ObservableGauge>();
   // The durations that the SDK does not have yet, in parallel arrays.
   readonly #values = new Float64Array(maxPending);
-  readonly #instruments: Instrument[] = [];
-  readonly #labels: MetricLabels[] = [];
+  readonly #recorders: ((seconds: number) => void)[] = [];
   #pending = 0;
 
   constructor(meter: Meter) {
     this.#meter = meter;
   }
 
-  /** Counts in memory: the SDK hashes the attributes in each call. */
-  add(instrument: Instrument, value: number, labels: MetricLabels): void {
-    const counts = this.#countsOf(instrument);
-    counts.set(labels, (counts.get(labels) ?? 0) + value);
+  counter(instrument: Instrument, sample: CounterSample): void {
+    this.#samplesOf(instrument).push(sample);
   }
 
-  #countsOf(instrument: Instrument): Map<MetricLabels, number> {
-    let counts = this.#counts.get(instrument);
-    if (counts === undefined) {
-      counts = new Map<MetricLabels, number>();
-      this.#counts.set(instrument, counts);
-      this.#observeCounts(instrument, counts);
+  #samplesOf(instrument: Instrument): CounterSample[] {
+    let samples = this.#counters.get(instrument);
+    if (samples === undefined) {
+      samples = [];
+      this.#counters.set(instrument, samples);
+      this.#observeCounts(instrument, samples);
     }
-    return counts;
+    return samples;
   }
 
-  #observeCounts(instrument: Instrument, counts: ReadonlyMap<MetricLabels, number>): void {
+  #observeCounts(instrument: Instrument, samples: readonly CounterSample[]): void {
     const options = { description: instrument.help };
-    const counter = this.#meter.createObservableCounter(nameOf(instrument), options);
+    const counter = this.#meter.createObservableCounter(metricName(instrument), options);
     counter.addCallback((result) => {
       this.#flush();
-      // Several `Perdure` objects may share this object: their labels are equal, not identical.
-      const sums = new Map<string, { readonly labels: MetricLabels; value: number }>();
-      for (const [labels, value] of counts) {
-        const key = JSON.stringify(labels);
-        const sum = sums.get(key);
-        if (sum === undefined) sums.set(key, { labels, value });
-        else sum.value += value;
-      }
-      for (const { labels, value } of sums.values()) result.observe(value, attributesOf(labels));
+      for (const { labels, value } of sumByLabels(samples))
+        if (value > 0) result.observe(value, attributesOf(labels));
     });
   }
 
-  /** Buffers a duration. The SDK gets it when the buffer is full, or before it collects. */
-  record(instrument: Instrument, value: number, labels: MetricLabels): void {
+  /** Returns a function that buffers a duration. The SDK gets it when the buffer is full, or before it collects. */
+  histogram(instrument: Instrument, { labels }: HistogramSample): (seconds: number) => void {
     // Its callback flushes the buffer before the SDK collects.
-    if (this.#histograms.size === 0) this.#countsOf(instruments.started);
-    const index = this.#pending;
-    this.#values[index] = value;
-    this.#instruments[index] = instrument;
-    this.#labels[index] = labels;
-    this.#pending = index + 1;
-    if (this.#pending === maxPending) this.#flush();
+    this.#samplesOf(instruments.started);
+    const attributes = attributesOf(labels);
+    let histogram: Histogram | undefined;
+    // The SDK hashes the attributes in each call.
+    const record = (seconds: number): void => {
+      histogram ??= this.#histogramOf(instrument);
+      histogram.record(seconds, attributes, ROOT_CONTEXT);
+    };
+    return (seconds) => {
+      const index = this.#pending;
+      this.#values[index] = seconds;
+      this.#recorders[index] = record;
+      this.#pending = index + 1;
+      if (this.#pending === maxPending) this.#flush();
+    };
   }
 
   #flush(): void {
     const count = this.#pending;
     // First: if the SDK throws, the values of this buffer are dropped, not sent again.
     this.#pending = 0;
-    for (let index = 0; index < count; index += 1) {
-      const instrument = this.#instruments[index];
-      const labels = this.#labels[index];
-      if (instrument === undefined || labels === undefined) continue;
-      const histogram = this.#histogramOf(instrument);
-      histogram.record(this.#values[index] ?? 0, attributesOf(labels), ROOT_CONTEXT);
-    }
+    for (let index = 0; index < count; index += 1)
+      this.#recorders[index]?.(this.#values[index] ?? 0);
   }
 
   #histogramOf(instrument: Instrument): Histogram {
     let histogram = this.#histograms.get(instrument);
     if (histogram === undefined) {
-      histogram = this.#meter.createHistogram(nameOf(instrument), {
+      histogram = this.#meter.createHistogram(metricName(instrument), {
         description: instrument.help,
         unit: 's',
         advice: { explicitBucketBoundaries: [...(instrument.bounds ?? [])] },
@@ -102,7 +101,7 @@ export class OtelMetrics implements MetricSink {
     let gauge = this.#gauges.get(instrument);
     if (gauge === undefined) {
       const options = { description: instrument.help };
-      gauge = this.#meter.createObservableGauge(nameOf(instrument), options);
+      gauge = this.#meter.createObservableGauge(metricName(instrument), options);
       this.#gauges.set(instrument, gauge);
     }
     const callback = async (result: ObservableResult): Promise<void> => {
@@ -111,23 +110,4 @@ export class OtelMetrics implements MetricSink {
     gauge.addCallback(callback);
     return () => gauge.removeCallback(callback);
   }
-}
-
-/** `perdure_turn_duration_seconds` becomes `perdure.turn.duration`, with the unit `s`. */
-function nameOf({ name }: Instrument): string {
-  return name.replace(/_(?:total|seconds)$/, '').replaceAll('_', '.');
-}
-
-const attributesByLabels = new WeakMap<MetricLabels, Attributes>();
-
-/** `name` becomes `perdure.name`. Cached: the labels of a sample are the same object each time. */
-function attributesOf(labels: MetricLabels): Attributes {
-  let attributes = attributesByLabels.get(labels);
-  if (attributes === undefined) {
-    attributes = Object.fromEntries(
-      Object.entries(labels).map(([label, value]) => [`perdure.${label}`, value]),
-    );
-    attributesByLabels.set(labels, attributes);
-  }
-  return attributes;
 }

@@ -47,7 +47,6 @@ const noSpan: CallSpan = { trace: undefined };
 
 /** Turns what happens once into spans. No span stays open across turns. */
 export class OtelTelemetry implements Telemetry {
-  readonly dropsUnsampled = true;
   readonly #tracer: Tracer | undefined;
   readonly #relation: Relation | undefined;
   readonly #instanceSpans: boolean;
@@ -81,6 +80,10 @@ export class OtelTelemetry implements Telemetry {
         span.end(epochNow());
       },
     };
+  }
+
+  unsampled(trace: TraceContext): AttemptSpan {
+    return new UnsampledAttempt(trace);
   }
 
   attempt(attempt: TracedAttempt): AttemptSpan {

@@ -7,6 +7,7 @@ import {
 } from '@opentelemetry/api';
 import { invalidOption, readFields } from '../model/option-fields.ts';
 import type { Telemetry } from '../model/telemetry.ts';
+import { AggregatedMetrics, type MetricProducer } from './metric-producer.ts';
 import { OtelMetrics } from './otel-metrics.ts';
 import { OtelTelemetry } from './otel-telemetry.ts';
 import type { Relation } from './span-context.ts';
@@ -17,6 +18,8 @@ export interface OtelOptions {
   readonly tracerProvider?: TracerProvider | false | undefined;
   /** Default: the global one. `false`: no metrics. */
   readonly meterProvider?: MeterProvider | false | undefined;
+  /** Collects the metrics in memory for a metric reader, instead of in instruments of `meterProvider`. Default: none. */
+  readonly metricProducer?: MetricProducer | undefined;
   /**
    * How turns and attempts relate to the span of their start. Default: children within a minute of it; later work, retries and
    * later executions are roots with a link.
@@ -26,7 +29,13 @@ export interface OtelOptions {
   readonly instanceSpans?: boolean | undefined;
 }
 
-const keys = ['tracerProvider', 'meterProvider', 'relation', 'instanceSpans'] as const;
+const keys = [
+  'tracerProvider',
+  'meterProvider',
+  'metricProducer',
+  'relation',
+  'instanceSpans',
+] as const;
 
 /**
  * Connects Perdure to OpenTelemetry: `Perdure.open(store, { telemetry: otel() })`. Call it after the SDK is set up. Needs
@@ -44,11 +53,16 @@ export function otel(options?: OtelOptions): Telemetry {
   const tracers = providerOf(given.tracerProvider, 'getTracer') as
     TracerProvider | false | undefined;
   const meters = providerOf(given.meterProvider, 'getMeter') as MeterProvider | false | undefined;
+  const producer = producerOf(given.metricProducer);
+  if (producer !== undefined && meters !== undefined && meters !== false) {
+    throw invalidOption('metricProducer', given.metricProducer, 'absent if `meterProvider` is set');
+  }
   const tracer = tracers === false ? undefined : (tracers ?? trace).getTracer('perdure');
-  const meter = meters === false ? undefined : (meters ?? metrics).getMeter('perdure');
+  const withoutMeter = meters === false || producer !== undefined;
+  const meter = withoutMeter ? undefined : (meters ?? metrics).getMeter('perdure');
   return new OtelTelemetry({
     tracer,
-    metrics: meter && metricsOf(meter),
+    metrics: producer ?? (meter && metricsOf(meter)),
     relation,
     instanceSpans,
   });
@@ -61,6 +75,11 @@ function metricsOf(meter: Meter): OtelMetrics {
   let own = metricsByMeter.get(meter);
   if (own === undefined) metricsByMeter.set(meter, (own = new OtelMetrics(meter)));
   return own;
+}
+
+function producerOf(producer: unknown): AggregatedMetrics | undefined {
+  if (producer === undefined || producer instanceof AggregatedMetrics) return producer;
+  throw invalidOption('metricProducer', producer, 'the result of createMetricProducer()');
 }
 
 function providerOf(provider: unknown, method: 'getTracer' | 'getMeter'): unknown {

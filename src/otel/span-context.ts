@@ -1,6 +1,6 @@
 import {
   createTraceState,
-  isSpanContextValid,
+  INVALID_TRACEID,
   ROOT_CONTEXT,
   trace as traceApi,
   TraceFlags,
@@ -18,15 +18,21 @@ const parentForMs = 60_000;
 
 /** Formats the context of a span for the store. `undefined` without an SDK. */
 export function toTraceContext(context: SpanContext, at: number): TraceContext | undefined {
-  if (!isSpanContextValid(context)) return undefined;
   const { traceId, spanId, traceFlags, traceState } = context;
-  const flags = traceFlags.toString(16).padStart(2, '0');
+  // Without an SDK. The client checks the rest.
+  if (traceId === INVALID_TRACEID) return undefined;
+  const traceparent = `00-${traceId}-${spanId}-${flagsOf(traceFlags)}`;
   const tracestate = traceState?.serialize();
-  return {
-    traceparent: `00-${traceId}-${spanId}-${flags}`,
-    ...(tracestate !== undefined && tracestate !== '' && { tracestate }),
-    at,
-  };
+  return tracestate === undefined || tracestate === ''
+    ? { traceparent, at }
+    : { traceparent, tracestate, at };
+}
+
+// Formatting takes longer, and almost all flags are one of these.
+const flagTexts = ['00', '01'];
+
+function flagsOf(flags: number): string {
+  return flagTexts[flags] ?? flags.toString(16).padStart(2, '0');
 }
 
 /** Returns the span context of a stored trace context. */

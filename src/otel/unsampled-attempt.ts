@@ -8,9 +8,13 @@ import type { AttemptSpan } from '../model/telemetry.ts';
 import { traceIdsOf, type TraceContext, type TraceIds } from '../model/trace-context.ts';
 import { toSpanContext } from './span-context.ts';
 
-/** An attempt without a span, because its caller was not sampled or tracing is off. Spans of the handler follow the caller. */
-export class UnsampledAttempt implements AttemptSpan {
+/**
+ * An attempt without a span, because its caller was not sampled or tracing is off, and the context of its handler. Spans of
+ * the handler follow the caller. The context is converted when it is read: most handlers make no spans.
+ */
+export class UnsampledAttempt implements AttemptSpan, Context {
   readonly #trace: TraceContext | undefined;
+  #converted: Context | undefined;
 
   constructor(trace: TraceContext | undefined) {
     this.#trace = trace;
@@ -21,26 +25,7 @@ export class UnsampledAttempt implements AttemptSpan {
   }
 
   run<Result>(handler: () => Result): Result {
-    const parent = this.#trace === undefined ? ROOT_CONTEXT : new CallerContext(this.#trace);
-    return contextApi.with(parent, handler);
-  }
-
-  end(): void {
-    // There is no span.
-  }
-}
-
-/** The context of the caller. Converted when it is read: most handlers make no spans. */
-class CallerContext implements Context {
-  readonly #trace: TraceContext;
-  #converted: Context | undefined;
-
-  constructor(trace: TraceContext) {
-    this.#trace = trace;
-  }
-
-  get #context(): Context {
-    return (this.#converted ??= traceApi.setSpanContext(ROOT_CONTEXT, toSpanContext(this.#trace)));
+    return contextApi.with(this, handler);
   }
 
   getValue(key: symbol): unknown {
@@ -53,5 +38,13 @@ class CallerContext implements Context {
 
   deleteValue(key: symbol): Context {
     return this.#context.deleteValue(key);
+  }
+
+  get #context(): Context {
+    const trace = this.#trace;
+    return (this.#converted ??=
+      trace === undefined
+        ? ROOT_CONTEXT
+        : traceApi.setSpanContext(ROOT_CONTEXT, toSpanContext(trace)));
   }
 }

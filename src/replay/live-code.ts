@@ -92,10 +92,9 @@ export interface Recorder {
 const none: readonly never[] = [];
 const noIds: ReadonlySet<string> = new Set();
 
-// Measured for an instance that waits for one activity.
-const baseSizeBytes = 2_400;
-// Measured: ten parallel scopes take 15 KB.
-const scopeSizeBytes = 1_536;
+// Measured by `bench/cases/warm-memory.ts`, with all that the worker and the client hold for the instance.
+const baseSizeBytes = 4_500;
+const scopeSizeBytes = 2_250;
 
 /** The running code of an execution: its operations, scopes, time and end. */
 export class LiveCode implements ScopeHost, ScopeOwner, IdleWork, UpdateHost {
@@ -224,7 +223,8 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork, UpdateHost {
     this.#inherited = started.inherited ?? none;
     this.#nowMs = started.at;
     this.#startedAtMs = started.at;
-    this.#inputBytes = started.payload?.length ?? 0;
+    // As text and as a value.
+    this.#inputBytes = (started.payload?.length ?? 0) * 2;
     this.tags = started.tags ?? {};
     if (started.headers !== undefined || started.priority !== undefined)
       this.carried = carriedSettings(started);

@@ -1,3 +1,5 @@
+import { nextIteration } from '../model/platform.ts';
+
 /** Work to run when the code is idle: when it has no microtask queued. */
 export interface IdleWork {
   /** Whether there is such work. */
@@ -58,7 +60,6 @@ export class TurnWindow {
 
 // Captured before the globals are patched: the engine must not call its own guards.
 const realNextTick = process.nextTick.bind(process);
-const realSetImmediate = globalThis.setImmediate;
 
 const resolved = Promise.resolve();
 
@@ -75,7 +76,5 @@ export function enterMicrotask(): Promise<void> {
 
 /** Resolves in a later macrotask, after timers, I/O, other instances and reports of unhandled rejections. */
 export function yieldToEventLoop(): Promise<void> {
-  return new Promise((resolve) => {
-    realSetImmediate(resolve);
-  });
+  return nextIteration();
 }

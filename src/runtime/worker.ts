@@ -63,6 +63,7 @@ import { UnclaimedWorkWatch } from './maintenance/unclaimed-work-watch.ts';
 import { WarmCache } from './turns/warm-cache.ts';
 import { WatchdogRegistration } from './watchdog/watchdog.ts';
 import { WorkHandlers } from './activities/work-handlers.ts';
+import { platform } from '../model/platform.ts';
 
 export interface WorkerParams {
   readonly provider: Provider;
@@ -142,7 +143,7 @@ export class Worker {
     this.#orchestrationLeases = this.#createOrchestrationLeases();
     this.#completions = this.#createCompletions(turnParts);
     this.#activities = this.#createActivityDispatcher(slots, leaked);
-    this.#steps = new StepHolder({ ...turnParts, leaked });
+    this.#steps = new StepHolder({ ...turnParts, leaked, backpressure: this.#backpressure });
     this.#orchestrations = this.#createOrchestrationDispatcher(turnParts);
     this.#firstTurns = new FirstTurns(turnParts);
     this.#reclaimer = new Reclaimer(this.#context);
@@ -500,7 +501,7 @@ function createRegistration(
   const definitions = definitionsOf(context);
   const attemptLimits = attemptLimitsOf(context);
   // Not the worker's clock: an injected one may skip a month.
-  const startedAt = performance.now();
+  const startedAt = platform.monotonic();
   const worker = {
     workerId,
     heartbeatMs,
@@ -520,7 +521,7 @@ function createRegistration(
       leaked: leaked.count,
       heartbeatMs,
       attemptLimits,
-      runningMs: performance.now() - startedAt,
+      runningMs: platform.monotonic() - startedAt,
     }),
   };
   return new WorkerRegistration({ store, logger, worker });

@@ -1,7 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import type { FailedError } from '../model/failures/errors.ts';
 import { activity } from '../orchestration/activity.ts';
-import { orchestration, type OrchestrationDefinition } from '../orchestration/orchestration.ts';
+import {
+  event,
+  orchestration,
+  update,
+  type OrchestrationDefinition,
+} from '../orchestration/orchestration.ts';
 import type { OrchestrationContext } from '../orchestration/orchestration-context.ts';
 import { createTestEnvironment, type TestEnvironmentOptions } from './test-environment.ts';
 
@@ -158,6 +163,34 @@ describe('replay after each turn', () => {
     await expect(env.result(handle)).rejects.toMatchObject({
       failure: { message: 'from outside' },
     });
+  });
+
+  it('finds a validation of an update that changes a variable of the code', async () => {
+    const add = update<number, number>('add');
+    const go = event('go');
+    const program = orchestration('counting', async (ctx) => {
+      let rejected = 0;
+      ctx.onUpdate(add, {
+        validate: () => {
+          // A replay does not run it: a rejected update has no event.
+          rejected += 1;
+          return false;
+        },
+        handle: (value) => value,
+      });
+      await ctx.waitFor(go);
+      await ctx.call(rejected > 0 ? heads : tails);
+    });
+    await using env = await createTestEnvironment({
+      orchestrations: [program],
+      activities: [heads, tails],
+    });
+    const handle = await env.client.start(program);
+    await expect(env.client.update(handle.id, add, 1)).rejects.toMatchObject({
+      code: 'UPDATE_REJECTED',
+    });
+    await handle.raiseEvent(go);
+    await expect(env.result(handle)).rejects.toMatchObject({ failure: { code: 'NONDETERMINISM' } });
   });
 
   it('blocks the instance with onNondeterminism: block', async () => {

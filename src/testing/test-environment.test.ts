@@ -25,6 +25,24 @@ async function open(options: TestEnvironmentOptions): Promise<TestEnvironment> {
   return env;
 }
 
+describe('TestEnvironment.start()', () => {
+  it('starts an instance and resolves once it waits', async () => {
+    const states: string[] = [];
+    const note = activity('note', async (_ctx, state: string) => void states.push(state));
+    const month = orchestration('month', async (ctx, days: number) => {
+      await ctx.call(note, 'begun');
+      await ctx.sleep(days * dayMs);
+      return 'over';
+    });
+    const env = await open({ orchestrations: [month], activities: [note] });
+    const handle = await env.start(month, 30, { id: 'm' });
+    expect(states).toEqual(['begun']);
+    await env.advance('30d');
+    expect(await handle.result()).toBe('over');
+    expect(handle.id).toBe('m');
+  });
+});
+
 describe('TestEnvironment.result()', () => {
   it('skips a sleep of 30 days and stops at its end', async () => {
     const month = orchestration('month', async (ctx) => {

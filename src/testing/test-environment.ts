@@ -63,6 +63,16 @@ export class TestEnvironment {
     return this.#perdure.client;
   }
 
+  /** Starts an instance, as `client.start()` does, and waits until the worker is idle. */
+  async start<Input, Output>(
+    definition: OrchestrationRef<Input, Output>,
+    ...args: StartArguments<Input>
+  ): Promise<Handle<Output>> {
+    const handle = await this.client.start(definition, ...args);
+    await this.settle();
+    return handle;
+  }
+
   /** Waits until the worker is idle: no activity runs, and no work can start without time passing. */
   async settle(): Promise<void> {
     for (let quiet = 0; quiet < quietRounds; quiet += 1) {

@@ -192,13 +192,13 @@ describe('wait() without hints', () => {
 });
 
 describe('hints from another process', () => {
-  test('a changed hint rereads the rows of all waits and no others', async () => {
+  test('a missed hint rereads the rows of all waits and no others', async () => {
     const { client, waiter, seen } = await openWaiter();
     for (const id of ['a', 'b', 'c']) await client.start('order', 1, { id });
     const waits = [waiter.wait('a'), waiter.wait('b')];
     await settle();
     seen.reads.length = 0;
-    seen.emitHint({ kind: 'changed' });
+    seen.emitHint({ kind: 'missed' });
     await settle();
     expect(seen.reads).toEqual([['a', 'b']]);
     waiter.close();
@@ -224,7 +224,7 @@ describe('hints from another process', () => {
     await settle();
     seen.reads.length = 0;
     for (let round = 0; round < 100; round++) {
-      seen.emitHint({ kind: 'changed' });
+      seen.emitHint({ kind: 'missed' });
       seen.emitHint({ kind: 'finished', instanceIds: ['a', 'other'] });
       if (round % 50 === 0) await Promise.resolve();
     }
@@ -243,7 +243,7 @@ describe('hints from another process', () => {
     await settle();
     seen.reads.length = 0;
     for (let round = 0; round < 5; round++) {
-      seen.emitHint({ kind: 'changed' });
+      seen.emitHint({ kind: 'missed' });
       await settle();
     }
     expect(seen.reads).toEqual([ids]);
@@ -251,7 +251,7 @@ describe('hints from another process', () => {
     expect(seen.reads).toHaveLength(1);
     await recheckClock.advance(1);
     expect(seen.reads).toEqual([ids, ids]);
-    seen.emitHint({ kind: 'changed' });
+    seen.emitHint({ kind: 'missed' });
     waiter.close();
     await Promise.allSettled(waits);
     expect(alarms()).toBe(0);

@@ -180,6 +180,42 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('client.limits on %s', (kind) =
     await client.wait('twice');
   });
 
+  it('runs of a task and its calls by orchestrations share its places', async () => {
+    const perdure = await open();
+    const { client } = perdure;
+    let [running, most] = [0, 0];
+    const sync = task(
+      'sync',
+      async (_ctx, n: number) => {
+        running += 1;
+        most = Math.max(most, running);
+        await new Promise(setImmediate);
+        running -= 1;
+        return n;
+      },
+      { concurrency: { global: 2 } },
+    );
+    const calls = orchestration('calls', (ctx) =>
+      Promise.all([1, 2, 3, 4, 5].map((n) => ctx.runTask(sync, n, { key: `key ${n % 2}` }))),
+    );
+    await perdure.startWorker({ orchestrations: [calls], tasks: [sync] });
+    const called = await client.start(calls);
+    const runs = await client.runTasks(
+      [6, 7, 8, 9].map((n) => ({ task: sync, input: n, options: { key: `key ${n % 2}` } })),
+    );
+    expect(await Promise.all(runs.map((run) => run.result()))).toEqual([6, 7, 8, 9]);
+    expect(await called.result()).toEqual([1, 2, 3, 4, 5]);
+    expect(most).toBe(2);
+    const { items } = await client.limits.list();
+    expect(items).toMatchObject([{ kind: 'task', name: 'sync', running: 0, waiting: 0 }]);
+    const change = { concurrency: { global: 3 } };
+    expect(await client.limits.set({ kind: 'activity', name: 'task:sync' }, change)).toMatchObject({
+      kind: 'task',
+      name: 'sync',
+      effective: { global: 3 },
+    });
+  });
+
   it('a worker warns of another live build with other limits, and says which hold', async () => {
     const lines: { readonly fields: object; readonly message: string }[] = [];
     const warn = (fields: object, message: string) => void lines.push({ fields, message });

@@ -5,97 +5,9 @@ import type { Clock } from '../../src/model/clock.ts';
 import type { Provider } from '../../src/providers/contract/provider.ts';
 import { conformanceCases } from '../../src/testing/conformance/conformance-cases.ts';
 import { runCase } from '../../src/testing/conformance/run-case.ts';
+import { brokenProviders } from './broken/all-broken-providers.ts';
 import type { BrokenProvider } from './broken/broken-provider.ts';
-import { brokenAudits } from './broken/audits.ts';
-import { brokenClaims } from './broken/claims.ts';
-import { brokenLists } from './broken/lists.ts';
-import { brokenDeletions } from './broken/deletions.ts';
-import { brokenFences } from './broken/fences.ts';
-import { brokenMetrics } from './broken/metrics.ts';
-import { brokenDeletedInstances } from './broken/deleted-instances.ts';
-import { brokenInspection } from './broken/inspection.ts';
-import { brokenInstances } from './broken/instances.ts';
-import { brokenJobs } from './broken/jobs.ts';
-import { brokenKeptClaims } from './broken/kept-claims.ts';
-import { brokenLeases } from './broken/leases.ts';
-import { brokenLimits } from './broken/limits.ts';
-import { brokenOperatorAudits } from './broken/operator-audits.ts';
-import { brokenPauses } from './broken/pauses.ts';
-import { brokenPrunes } from './broken/prunes.ts';
-import { brokenQueues } from './broken/queues.ts';
-import { brokenReclaims } from './broken/reclaims.ts';
-import { brokenReruns } from './broken/reruns.ts';
-import { brokenUpdates } from './broken/updates.ts';
-import { brokenScans } from './broken/scans.ts';
-import { brokenSchedules } from './broken/schedules.ts';
-import { brokenSeries } from './broken/series.ts';
-import { brokenSessions } from './broken/sessions.ts';
-import { brokenSignals } from './broken/signals.ts';
-import { brokenStarting } from './broken/starting.ts';
-import { brokenStartKeys } from './broken/start-keys.ts';
-import { brokenBeginLimits } from './broken/begin-limits.ts';
-import { brokenState } from './broken/state.ts';
-import { brokenStops } from './broken/stops.ts';
-import { brokenRecordedStreams } from './broken/recorded-streams.ts';
-import { brokenStreams } from './broken/streams.ts';
-import { brokenTakeovers } from './broken/takeovers.ts';
-import { brokenTaskEnds } from './broken/task-ends.ts';
-import { brokenTaskQueues } from './broken/task-queues.ts';
-import { brokenTimerTurns } from './broken/timer-turns.ts';
-import { brokenTransactions } from './broken/transactions.ts';
-import { brokenTurnAcks } from './broken/turn-acks.ts';
-import { brokenTurns } from './broken/turns.ts';
-import { brokenUnclaimedWork } from './broken/unclaimed-work.ts';
-import { brokenViews } from './broken/views.ts';
-import { brokenWork } from './broken/work.ts';
-import { brokenWorkers } from './broken/workers.ts';
 import { SqliteFiles } from './sqlite-files.ts';
-
-const brokenProviders: readonly BrokenProvider[] = [
-  ...brokenFences,
-  ...brokenLimits,
-  ...brokenClaims,
-  ...brokenKeptClaims,
-  ...brokenTurns,
-  ...brokenTurnAcks,
-  ...brokenTimerTurns,
-  ...brokenWork,
-  ...brokenTransactions,
-  ...brokenStops,
-  ...brokenStarting,
-  ...brokenStartKeys,
-  ...brokenQueues,
-  ...brokenInstances,
-  ...brokenSignals,
-  ...brokenLists,
-  ...brokenDeletions,
-  ...brokenDeletedInstances,
-  ...brokenPrunes,
-  ...brokenPauses,
-  ...brokenSeries,
-  ...brokenAudits,
-  ...brokenOperatorAudits,
-  ...brokenReclaims,
-  ...brokenScans,
-  ...brokenMetrics,
-  ...brokenLeases,
-  ...brokenTakeovers,
-  ...brokenWorkers,
-  ...brokenTaskQueues,
-  ...brokenTaskEnds,
-  ...brokenSchedules,
-  ...brokenSessions,
-  ...brokenJobs,
-  ...brokenStreams,
-  ...brokenRecordedStreams,
-  ...brokenUnclaimedWork,
-  ...brokenInspection,
-  ...brokenReruns,
-  ...brokenUpdates,
-  ...brokenViews,
-  ...brokenBeginLimits,
-  ...brokenState,
-];
 
 const files = new SqliteFiles();
 afterAll(() => files.remove());

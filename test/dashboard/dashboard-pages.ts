@@ -26,6 +26,7 @@ export const seededPages: readonly SeededPage[] = [
   { name: 'tree', path: instance(seededIds.retrying, 'tree'), text: 'askCarrier' },
   { name: 'payloads', path: instance(seededIds.retrying, 'payloads'), text: 'card_flaky' },
   { name: 'state', path: instance(seededIds.retrying, 'state'), text: 'charging' },
+  { name: 'stream', path: instance(seededIds.longHistory, 'stream'), text: 'Reading ticket' },
   {
     name: 'executions',
     path: instance(seededIds.waitsForTimer, 'executions'),

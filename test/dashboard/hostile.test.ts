@@ -21,6 +21,7 @@ const texts = [
 
 const rude = orchestration(script, async (ctx, input: unknown) => {
   ctx.setCustomStatus({ [script]: input });
+  ctx.emit({ [script]: input });
   await ctx.waitFor(script);
   throw Object.assign(new Error(`${script}\u202E ${'m'.repeat(1_000)}`), { code: script });
 });
@@ -68,7 +69,7 @@ describeDashboard('hostile names, ids and payloads', ({ open }) => {
       expect(await page.getByRole('heading', { level: 1 }).first().innerText()).toBe(id);
       const isThorough = [script, 'a/b?c#d', '..'].includes(id);
       for (const tab of isThorough
-        ? ['history', 'tree', 'payloads', 'state', 'executions', 'raw', 'timeline']
+        ? ['history', 'tree', 'payloads', 'state', 'stream', 'executions', 'raw', 'timeline']
         : []) {
         await page.getByRole('link', { name: new RegExp(`^${tab}`, 'i') }).click();
         await page.waitForURL(new RegExp(`/${tab}$|instances/[^/]+$`));

@@ -410,6 +410,36 @@ describeEngine(
       await expect.poll(() => reasons).toEqual(['canceled']);
     });
 
+    it('ctx.runTask() is canceled by its promise, by a race and by a scope, alone', async () => {
+      const canceled: string[] = [];
+      const slow = task('slow', async (ctx, label: string) => {
+        await ctx.canceled();
+        canceled.push(label);
+        ctx.throwIfCanceled();
+      });
+      const caller = orchestration('caller', async (ctx) => {
+        const run = ctx.runTask(slow, 'promise');
+        await ctx.sleep(20);
+        run.cancel('enough');
+        const ended = await run.catch((error: unknown) => (error as { code: string }).code);
+        const won = await ctx.race([ctx.runTask(slow, 'race'), ctx.sleep(20)]);
+        const scoped = await ctx
+          .scope(() => ctx.runTask(slow, 'scope'), { timeout: 20 })
+          .catch((error: unknown) => (error as { trigger: string }).trigger);
+        const { result } = await ctx.runTask(double, 4);
+        return [ended, won === undefined, scoped, result];
+      });
+      const { client } = await open({ orchestrations: [caller], tasks: [slow, double] });
+      const handle = await client.start(caller);
+      expect(await handle.result()).toEqual(['OPERATION_CANCELED', true, 'timeout', 8]);
+      await expect.poll(() => canceled.toSorted()).toEqual(['promise', 'race', 'scope']);
+      // The calls are part of the instance: it has no children.
+      const { items } = await client.timeline(handle.id);
+      const tasks = items.filter(({ name }) => name?.includes('slow') === true);
+      expect(tasks).toHaveLength(3);
+      expect(await client.getInstanceTree(handle.id)).toMatchObject({ isRootOnly: true });
+    });
+
     it('ctx.child() and ctx.startDetached() start flows', async () => {
       const caller = orchestration('caller', async (ctx) => {
         await ctx.startDetached(squared, 3, { id: 'detached' });

@@ -34,6 +34,27 @@ describeEngine('steps', (open) => {
     expect(calls).toBe(5);
   });
 
+  it('steps with the same name in parallel keep their own results, also in a replay', async () => {
+    const runs: number[] = [];
+    const run = orchestration('run', async (ctx) => {
+      const twins = await ctx.all(
+        [10, 20].map((value) =>
+          ctx.run('twin', async (step) => {
+            // The second ends first.
+            await setTimeout(value === 10 ? 30 : 1);
+            runs.push(value);
+            return `${value} ${step.idempotencyKey.split('.').at(-1)}`;
+          }),
+        ),
+      );
+      await ctx.sleep(5);
+      return twins;
+    });
+    const { client } = await open({ orchestrations: [run], warmCacheBytes: 0 });
+    expect(await (await client.start(run)).result()).toEqual(['10 1', '20 2']);
+    expect(runs).toEqual([20, 10]);
+  });
+
   it('a failed step rejects with STEP_FAILED and its cause', async () => {
     const run = orchestration('run', async (ctx) => {
       try {

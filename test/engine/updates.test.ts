@@ -283,6 +283,22 @@ describeEngine(
       expect(await handle.result()).toEqual(expect.any(Number));
     });
 
+    it('a validation that changes its input does not change that of the handler', async () => {
+      const push = update<{ items: string[] }, readonly string[]>('push');
+      const careless = orchestration('careless', async (ctx) => {
+        ctx.onUpdate(push, {
+          validate: (input) => input.items.push('added') > 0,
+          handle: (input) => input.items,
+        });
+        await ctx.waitFor(checkout);
+      });
+      const { client } = await open({ orchestrations: [careless] });
+      const handle = await client.start(careless, undefined, { id: 'c' });
+      expect(await client.update('c', push, { items: ['given'] })).toEqual(['given']);
+      await handle.raiseEvent(checkout);
+      await handle.result();
+    });
+
     it('onUpdate() throws for a second handler, an unknown option and a missing function', async () => {
       const wrong = orchestration('wrong', async (ctx) => {
         const codes: unknown[] = [];

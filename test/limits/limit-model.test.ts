@@ -2,23 +2,31 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
+import pg from 'pg';
 import { afterAll, describe, expect, it } from 'vitest';
 import { openSqlite } from '../../src/providers/sqlite/provider.ts';
 import { FakeClock } from '../../src/testing/fake-clock.ts';
+import { SchemaPool } from '../postgres/helpers/schema-pool.ts';
+import { withoutEffect } from '../conformance/broken/broken-provider.ts';
 import { createEmptyStore } from '../sqlite/helpers/empty-store.ts';
 import { runLimitModel } from './limit-model.ts';
+import { checkPostgresInvariants } from './postgres-invariants.ts';
 import { checkSqliteInvariants } from './sqlite-invariants.ts';
 
-// `LIMIT_RUNS=5000 npx vitest run test/limits` runs all of them.
-const runs = Number(process.env['LIMIT_RUNS'] ?? 25);
+// `npm run model:limits` sets the full size. LIMIT_SEED and LIMIT_RUNS repeat single runs.
+const isFullSize = process.env['MODE'] === 'limits';
 const firstSeed = Number(process.env['LIMIT_SEED'] ?? 1);
 const operations = 120;
 
 const directory = mkdtempSync(join(tmpdir(), 'perdure-limits-'));
-afterAll(() => rmSync(directory, { recursive: true, force: true }));
+const pool = new SchemaPool('limits');
+afterAll(async () => {
+  rmSync(directory, { recursive: true, force: true });
+  await pool.drop();
+});
 
 /** Runs the model on a new file. `damage` runs before the first operation. */
-async function run(seed: number, damage?: string): Promise<void> {
+async function runOnSqlite(seed: number, damage?: string): Promise<void> {
   const path = join(directory, `${seed}-${damage === undefined ? 'intact' : 'damaged'}.db`);
   await createEmptyStore(path);
   const clock = new FakeClock();
@@ -27,7 +35,10 @@ async function run(seed: number, damage?: string): Promise<void> {
   try {
     if (damage !== undefined) db.exec(damage);
     const checkInvariants = () => checkSqliteInvariants(db, provider.clock?.now() ?? clock.now());
-    await runLimitModel({ provider, clock, checkInvariants }, { seed, operations });
+    await runLimitModel(
+      { provider, clock, checkInvariants, mayDivideClaims: false },
+      { seed, operations },
+    );
   } finally {
     db.close();
     await provider.close();
@@ -35,8 +46,57 @@ async function run(seed: number, damage?: string): Promise<void> {
   }
 }
 
-describe('limits on SQLite', () => {
-  it(`${runs} random runs agree with the reference scheduler`, { timeout: 3_600_000 }, async () => {
+/** Runs the model on an empty schema. `damage` disables triggers before the first operation. */
+async function runOnPostgres(seed: number, damage?: string): Promise<void> {
+  const schema = await pool.take();
+  const clock = new FakeClock();
+  const provider = await pool.open(schema, { clock, poolSize: 2 });
+  const client = new pg.Client({
+    connectionString: await pool.url(),
+    options: `-c search_path=${schema}`,
+  });
+  await client.connect();
+  try {
+    if (damage !== undefined) await client.query(`ALTER TABLE worker_queue DISABLE ${damage}`);
+    const checkInvariants = () =>
+      checkPostgresInvariants(client, provider.clock?.now() ?? clock.now());
+    await runLimitModel(
+      { provider, clock, checkInvariants, mayDivideClaims: true },
+      { seed, operations },
+    );
+  } finally {
+    if (damage !== undefined) await client.query(`ALTER TABLE worker_queue ENABLE ${damage}`);
+    await client.end();
+    await provider.close();
+    pool.release(schema);
+  }
+}
+
+describe.each([
+  {
+    store: 'SQLite',
+    run: runOnSqlite,
+    runs: isFullSize ? 5_000 : 25,
+    damages: [
+      ['hand-backs', withoutEffect('worker_queue_handed_back', 'worker_queue')],
+      ['deletions', withoutEffect('worker_queue_deleted', 'worker_queue')],
+      ['resumes', 'DROP TRIGGER worker_queue_resumed'],
+    ],
+  },
+  {
+    store: 'PostgreSQL',
+    run: runOnPostgres,
+    runs: isFullSize ? 1_000 : 8,
+    damages: [
+      ['new items', 'TRIGGER lane_item_inserted'],
+      ['deletions', 'TRIGGER lane_item_deleted'],
+      ['hand-backs', 'TRIGGER lane_item_updated'],
+    ],
+  },
+])('limits on $store', ({ run, runs: given, damages }) => {
+  const runs = Number(process.env['LIMIT_RUNS'] ?? given);
+
+  it(`${runs} random runs agree with the reference scheduler`, { timeout: 7_200_000 }, async () => {
     for (let seed = firstSeed; seed < firstSeed + runs; seed++) {
       await run(seed).catch((cause: unknown) => {
         throw new Error(`seed ${seed}`, { cause });
@@ -44,11 +104,7 @@ describe('limits on SQLite', () => {
     }
   });
 
-  it.each([
-    ['the trigger of hand-backs', 'DROP TRIGGER worker_queue_handed_back'],
-    ['the trigger of deletions', 'DROP TRIGGER worker_queue_deleted'],
-    ['the trigger of resumes', 'DROP TRIGGER worker_queue_resumed'],
-  ])('finds that %s is missing', async (_, damage) => {
+  it.each(damages)('finds that the trigger of %s is missing', async (_, damage) => {
     let found = false;
     for (let seed = 1; seed <= 30 && !found; seed++) {
       found = await run(seed, damage).then(

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { randomToken } from '../../src/model/values/random-id.ts';
 import type { Limits } from '../../src/providers/contract/limits.ts';
 import type { Provider } from '../../src/providers/contract/provider.ts';
+import type { WorkItem } from '../../src/providers/contract/work-queue.ts';
 import type { FakeClock } from '../../src/testing/fake-clock.ts';
 import { newTask } from '../../src/testing/conformance/task-helpers.ts';
 import { ReferenceScheduler, type Run } from './reference-scheduler.ts';
@@ -12,6 +13,11 @@ export interface ModelStore {
   readonly clock: FakeClock;
   /** Throws if the rows of the store break an invariant. Called after every operation. */
   readonly checkInvariants: () => Promise<void> | void;
+  /**
+   * Whether a fetch may return less than what is due, so that the next one returns the rest. A worker with free slots
+   * fetches until it gets nothing.
+   */
+  readonly mayDivideClaims: boolean;
 }
 
 /** Random numbers from a seed. */
@@ -177,6 +183,16 @@ class LimitModel {
   }
 
   async #claim(max: number): Promise<void> {
+    let left = max;
+    for (;;) {
+      const items = await this.#fetch(left);
+      left -= items.length;
+      const isAlone = items.some(({ claims }) => claims > 2);
+      if (!this.#store.mayDivideClaims || left === 0 || items.length === 0 || isAlone) return;
+    }
+  }
+
+  async #fetch(max: number): Promise<readonly WorkItem[]> {
     const now = this.#now;
     this.#reference.beforeClaim(now);
     const flagged = new Set(
@@ -190,7 +206,9 @@ class LimitModel {
       const token = this.#reference.runs.get(instanceId)?.held?.token;
       if (token !== undefined) this.#former.push(token);
     }
-    this.#reference.claimed(items, max, now, lockMs);
+    const isLast = !this.#store.mayDivideClaims || items.length === 0;
+    this.#reference.claimed(items, { max, now, lockMs, isLast });
+    return items;
   }
 
   async ack(): Promise<void> {
@@ -242,6 +260,7 @@ class LimitModel {
     }
     run.held = null;
     run.dueAt = now + delayMs;
+    run.wasDue = false;
     run.claims = isRetry ? 0 : run.claims - 1;
   }
 
@@ -338,8 +357,9 @@ class LimitModel {
     if (!this.#maySetBack) return;
     this.#note('set the clock back');
     // More than a store absorbs.
+    const before = this.#now;
     await this.#store.clock.setBack('2d');
-    this.#reference.setBack();
+    this.#reference.setBack(before);
     await this.claim();
   }
 

@@ -11,6 +11,8 @@ export interface Run {
   /** The order of creation. */
   readonly order: number;
   dueAt: number;
+  /** It was due before the clock was set back. A store may claim it, or wait until it is due again. */
+  wasDue: boolean;
   expiresAt: number | null;
   claims: number;
   paused: boolean;
@@ -73,21 +75,23 @@ export class ReferenceScheduler {
     return this.#limits.get(task)?.limits ?? {};
   }
 
-  /** The clock was set back: windows of rates begin anew. */
-  setBack(): void {
+  /** The clock was set back, from `before`: windows of rates begin anew. */
+  setBack(before: number): void {
+    for (const run of this.runs.values()) run.wasDue ||= run.dueAt <= before;
     for (const counted of this.#limits.values()) counted.admissions.length = 0;
     this.#wasSetBack = true;
     this.#pairs.clear();
   }
 
   create(
-    run: Omit<Run, 'order' | 'claims' | 'paused' | 'flagged' | 'held'>,
+    run: Omit<Run, 'order' | 'wasDue' | 'claims' | 'paused' | 'flagged' | 'held'>,
     weight: number | null,
     now: number,
   ): void {
     this.runs.set(run.id, {
       ...run,
       order: this.#created++,
+      wasDue: false,
       claims: 0,
       paused: false,
       flagged: false,
@@ -124,8 +128,21 @@ export class ReferenceScheduler {
     }
   }
 
-  /** Checks a claim of at most `max` items, and records it. */
-  claimed(items: readonly WorkItem[], max: number, now: number, lockMs: number): void {
+  /** Checks a claim of at most `max` items, and records it. `isLast`: a worker with free slots would not fetch again. */
+  claimed(
+    items: readonly WorkItem[],
+    {
+      max,
+      now,
+      lockMs,
+      isLast,
+    }: {
+      readonly max: number;
+      readonly now: number;
+      readonly lockMs: number;
+      readonly isLast: boolean;
+    },
+  ): void {
     const before = this.#claimableLanes(now);
     assert.ok(items.length <= max, 'no more than the maximum');
     const suspects = items.filter(({ claims, cancel }) => claims > 2 && cancel === null);
@@ -133,7 +150,9 @@ export class ReferenceScheduler {
     for (const item of items) this.#admit(item, now, lockMs);
     this.#checkPlaces(items, now);
     this.#checkRates(now);
-    if (items.length < max && suspects.length === 0) this.#checkNothingWaits(now, items.length > 0);
+    if (isLast && items.length < max && suspects.length === 0) {
+      this.#checkNothingWaits(now, items.length > 0);
+    }
     this.#checkFairness(items, before, now);
   }
 
@@ -141,7 +160,7 @@ export class ReferenceScheduler {
     const run = this.runs.get(item.instanceId);
     assert.ok(run, `${item.instanceId} exists`);
     assert.ok(run.held === null || run.held.until <= now, `${run.id} is not held`);
-    assert.ok(run.dueAt <= now, `${run.id} is due`);
+    assert.ok(run.dueAt <= now || run.wasDue, `${run.id} is due`);
     assert.equal(item.cancel !== null, run.flagged, `${run.id} is flagged`);
     if (!run.flagged) {
       assert.equal(run.paused, false, `${run.id} is not paused`);

@@ -11,19 +11,19 @@ const violations: Readonly<Record<string, string>> = {
   'L2: running of a lane is the number of its places': `
     SELECT definition_key, lane, running FROM lanes WHERE running <> (
       SELECT count(*) FROM worker_queue AS item
-      WHERE abs(item.definition_key) = lanes.definition_key AND item.lane = lanes.lane AND place = 1)`,
+      WHERE abs(item.limit_key) = lanes.definition_key AND item.lane = lanes.lane AND place = 1)`,
   'L2: a lane with places exists': `
     SELECT item_key FROM worker_queue AS item WHERE place = 1 AND NOT EXISTS (
-      SELECT 1 FROM lanes WHERE lanes.definition_key = abs(item.definition_key) AND lanes.lane = item.lane)`,
+      SELECT 1 FROM lanes WHERE lanes.definition_key = abs(item.limit_key) AND lanes.lane = item.lane)`,
   'L3: running of a definition is the number of its places': `
     SELECT definition_key, running FROM limits WHERE running <> (
       SELECT count(*) FROM worker_queue AS item
-      WHERE abs(item.definition_key) = limits.definition_key AND place = 1)`,
+      WHERE abs(item.limit_key) = limits.definition_key AND place = 1)`,
   'L6: a lane with a trusted item that waits knows of it': `
     SELECT item_key FROM worker_queue AS item
     WHERE lane IS NOT NULL AND place = 0 AND cancel_requested = 0 AND claims <= 1 AND definition_key > 0
       AND NOT EXISTS (SELECT 1 FROM lanes
-        WHERE lanes.definition_key = item.definition_key AND lanes.lane = item.lane
+        WHERE lanes.definition_key = item.limit_key AND lanes.lane = item.lane
           AND (more = 1 OR wake_at <= max(item.next_at, :now)))`,
   'L7: a lane with due items that is not ready waits for a place or a time': `
     SELECT lanes.definition_key, lane FROM lanes JOIN limits USING (definition_key)

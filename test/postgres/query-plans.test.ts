@@ -21,6 +21,7 @@ import { sendLimits } from './helpers/send-limits.ts';
 import { emptySchema } from './helpers/schema-pool.ts';
 import { createDatabase, type TestDatabase } from './helpers/server.ts';
 import { watchStatements, type SentStatement } from './helpers/statement-log.ts';
+import { isVariant } from './fences/mutation.ts';
 
 interface PlanNode {
   readonly 'Node Type': string;
@@ -49,6 +50,7 @@ const cases: readonly string[] = [
   'record/a-repeat-is-not-written-twice',
   'record/a-job-has-no-recorded-stream',
   'record/turns-emit-once',
+  'record/steps-emit-under-the-claim-of-their-instance',
   'record/is-deleted-with-its-instance',
   'record/a-long-stream-is-reclaimed',
   'update/keeps-the-last-replies',
@@ -363,7 +365,8 @@ describe('query plans for empty queues', () => {
     const names = namesInSources();
     // The driver rejects a second statement text under a name that its connection has prepared.
     expect(names.filter((name, index) => names.indexOf(name) !== index)).toEqual([]);
-    const missing = names.filter((name) => !statements.has(name));
+    const prepared = [...statements.keys()];
+    const missing = names.filter((name) => !prepared.some((each) => isVariant(each, name)));
     expect(missing).toEqual([]);
     await client.query(`TRUNCATE ${schema}.instances, ${schema}.history, ${schema}.instance_locks,
       ${schema}.orchestrator_queue, ${schema}.worker_queue, ${schema}.executions, ${schema}.pending_reclaims,

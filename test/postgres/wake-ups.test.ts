@@ -50,6 +50,7 @@ interface Parts {
 async function open({ listen = true, pollMs = 60_000, query, answerMs = 0 }: Parts = {}) {
   const { connection } = resolveOptions({ url: proxy.url });
   const wakeUps = new WakeUps({
+    isWanted: () => true,
     clock: systemClock,
     pollMs,
     query: query ?? (() => Promise.resolve(nothing)),
@@ -305,7 +306,12 @@ describe('WakeUps in one process', () => {
 
   it('close() ends waits and clears alarms', async () => {
     const clock = new FakeClock();
-    const wakeUps = new WakeUps({ clock, pollMs: 1_000, query: () => Promise.resolve(nothing) });
+    const wakeUps = new WakeUps({
+      clock,
+      pollMs: 1_000,
+      query: () => Promise.resolve(nothing),
+      isWanted: () => true,
+    });
     const waiting = wakeUps.wait({ topic: 'work', waitMs: 5_000, until: clock.now() + 5_000 });
     expect(clock.alarmCount).toBe(1);
     await wakeUps.close();

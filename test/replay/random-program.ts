@@ -45,6 +45,7 @@ export type Step =
   | { readonly kind: 'detached'; readonly start?: CommonStartOptions | undefined }
   | { readonly kind: 'state'; readonly action: 'set' | 'get' | 'delete'; readonly key: string }
   | { readonly kind: 'patch'; readonly id: string; readonly step: Step }
+  | { readonly kind: 'deprecate'; readonly id: string }
   | { readonly kind: 'cancel'; readonly target: Leaf | Bracket; readonly after?: Leaf | undefined }
   | { readonly kind: 'sequence'; readonly steps: readonly Step[] }
   | { readonly kind: 'attempt'; readonly step: Step; readonly otherwise: Step }
@@ -135,6 +136,8 @@ async function runStep(ctx: Context, step: Step, seen: unknown[]): Promise<unkno
       return open(ctx, step, seen);
     case 'patch':
       return ctx.patched(step.id) ? runStep(ctx, step.step, seen) : seen.push('old');
+    case 'deprecate':
+      return ctx.deprecatePatch(step.id);
     case 'status':
       return ctx.setCustomStatus(seen.length);
     case 'emit':

@@ -91,6 +91,7 @@ const { step } = fc.letrec<{ step: Step; bracket: Bracket }>((tie) => ({
       arbitrary: fc.record({ kind: fc.constant('patch'), id: names, step: tie('step') }),
       weight: 1,
     },
+    { arbitrary: fc.record({ kind: fc.constant('deprecate'), id: names }), weight: 1 },
     { arbitrary: tie('bracket'), weight: 3 },
     {
       arbitrary: fc.record({

@@ -2,7 +2,7 @@
  * Runs the main features on one runtime, on a given store.
  * `crash`: starts an order and kills its own process in the last activity. `finish`: waits for that order, then runs the rest.
  */
-import { activity, event, orchestration, Perdure, silentLogger, task } from 'perdure';
+import { activity, event, orchestration, Perdure, silentLogger, task, update } from 'perdure';
 import { flow } from 'perdure/flows';
 import { serve } from 'perdure/server';
 
@@ -42,6 +42,25 @@ const double = task(
   },
   { retry: { initialDelay: 1 } },
 );
+const add = update<number, number>('add');
+const talking = orchestration('talking', async (ctx) => {
+  let sum = 0;
+  ctx.onUpdate(add, {
+    handle: (n) => {
+      sum += n;
+      return sum;
+    },
+  });
+  const emitted = await ctx.run('emit', (step) => step.emit('from a step'));
+  const written = await ctx.transaction('write', async (tx) => {
+    await tx.query('CREATE TABLE notes (text TEXT)');
+    await tx.query('INSERT INTO notes VALUES ($1)', ['note']);
+    return (await tx.query<{ text: string }>('SELECT text FROM notes')).rows[0]?.text;
+  });
+  const { token, promise } = ctx.awakeable<string>();
+  ctx.state.set('token', token);
+  return [emitted, written, await promise, sum];
+});
 const steps = flow('steps')
   .step('one', () => 1)
   .step('two', { needs: ['one'] }, (_ctx, { one }) => one + 1)
@@ -49,7 +68,7 @@ const steps = flow('steps')
 
 const perdure = await Perdure.open(store, { logger: silentLogger });
 await perdure.startWorker({
-  orchestrations: [order, parent, idle],
+  orchestrations: [order, parent, idle, talking],
   activities: [charge, ship, cleanUp],
   tasks: [double],
   flows: [steps],
@@ -63,6 +82,13 @@ const connection = await Perdure.connect(server.url);
 const waiting = await connection.client.start(parent);
 await waiting.raiseEvent(go, 'remote');
 const remote = await waiting.result();
+const talk = await connection.client.start(talking);
+const { value: token } = await talk.waitForState<string>('token');
+const sum = await connection.client.update(talk.id, add, 5);
+await connection.client.resolveAwakeable(token, 'answered');
+const talked = await talk.result();
+const chunks: unknown[] = [];
+for await (const entry of talk.stream()) if (entry.kind === 'chunk') chunks.push(entry.value);
 const canceled = await client.start(idle);
 await canceled.cancel({ reason: 'enough', wait: true });
 const results = {
@@ -72,6 +98,7 @@ const results = {
   flow: await (await client.runFlow(steps)).result(),
   canceled: (await canceled.status()).status,
   cleanedUp: log,
+  talked: { talked, sum, chunks },
 };
 await connection.close();
 await server.close();

@@ -43,6 +43,7 @@ describe.each(runtimes)('$name', (runtime) => {
         flow: 2,
         canceled: 'canceled',
         cleanedUp: ['cleaned up'],
+        talked: { talked: [true, 'note', 'answered', 5], sum: 5, chunks: ['from a step'] },
       });
     },
   );

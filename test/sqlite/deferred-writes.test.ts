@@ -69,7 +69,7 @@ it('a claim of 400 instances takes fewer than 30 statements', async () => {
 it('an event id that already exists fails its own turn and no other', async () => {
   const { db, provider, turns, count } = await openDue(30);
   const acks = turns();
-  db.prepare(`INSERT INTO history VALUES (?, 1, 2, 'stray', 0, '{}', NULL)`).run(
+  db.prepare(`INSERT INTO history VALUES (?, 1, 2, 'stray', 0, '{}', NULL, NULL)`).run(
     acks[7]?.instanceKey,
   );
   const results = await provider.ackTurns(acks);

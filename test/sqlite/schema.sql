@@ -94,7 +94,8 @@ CREATE TABLE history (
   kind TEXT NOT NULL,
   at INTEGER NOT NULL,
   data TEXT NOT NULL,
-  payload TEXT,
+  payload TEXT, -- a large one is in large_payloads
+  payload_event INTEGER, -- of a large payload: the event that it is stored under
   PRIMARY KEY (instance_key, execution_id, event_id)
 ) STRICT, WITHOUT ROWID;
 
@@ -173,12 +174,6 @@ BEGIN
   DELETE FROM run_lanes WHERE instance_key = OLD.instance_key;
 END;
 
-CREATE TRIGGER instances_ended_places AFTER UPDATE OF ended_at ON instances
-WHEN NEW.limited = 1 AND NEW.ended_at IS NOT NULL
-BEGIN
-  DELETE FROM instance_places WHERE instance_key = NEW.instance_key;
-END;
-
 CREATE TRIGGER instances_paused_places AFTER UPDATE OF paused_at ON instances
 WHEN NEW.limited = 1 AND NEW.paused_at IS NOT NULL
 BEGIN
@@ -222,7 +217,7 @@ CREATE TABLE instances (
   leaked INTEGER NOT NULL DEFAULT 0,
   custom_status TEXT,
   custom_status_version INTEGER NOT NULL DEFAULT 0, -- incremented each time it is set
-  output TEXT,
+  output TEXT, -- of an orchestration: a large one is only in its last event
   failure TEXT,
   paused_at INTEGER,
   paused_reason TEXT,
@@ -320,6 +315,14 @@ CREATE INDEX lanes_idle ON lanes (definition_key, tat) WHERE running = 0 AND mor
 CREATE INDEX lanes_ready ON lanes (definition_key, vtime, lane) WHERE ready = 1;
 
 CREATE INDEX lanes_wake ON lanes (definition_key, wake_at) WHERE wake_at IS NOT NULL;
+
+CREATE TABLE large_payloads (
+  instance_key INTEGER NOT NULL,
+  execution_id INTEGER NOT NULL,
+  event_id INTEGER NOT NULL,
+  payload TEXT NOT NULL,
+  UNIQUE (instance_key, execution_id, event_id)
+) STRICT;
 
 CREATE TABLE leases (
   name TEXT PRIMARY KEY,
@@ -522,28 +525,11 @@ CREATE UNIQUE INDEX updates_by_seq ON updates (instance_key, seq);
 
 CREATE INDEX updates_open ON updates (instance_key) WHERE outcome IS NULL;
 
-CREATE TRIGGER worker_queue_deleted AFTER DELETE ON worker_queue
-WHEN OLD.place = 1
-BEGIN
-  UPDATE lanes SET running = running - 1, ready = more
-  WHERE definition_key = abs(OLD.definition_key) AND lane = OLD.lane;
-  UPDATE limits SET running = running - 1, freed = freed + 1 WHERE definition_key = abs(OLD.definition_key);
-END;
-
-CREATE TRIGGER worker_queue_handed_back AFTER UPDATE OF lock_token ON worker_queue
-WHEN OLD.place = 1 AND NEW.lock_token IS NOT OLD.lock_token
-BEGIN
-  UPDATE worker_queue SET place = 0 WHERE item_key = NEW.item_key;
-  UPDATE lanes SET running = running - 1, more = 1, ready = 1
-  WHERE definition_key = abs(NEW.definition_key) AND lane = NEW.lane;
-  UPDATE limits SET running = running - 1, freed = freed + 1 WHERE definition_key = abs(NEW.definition_key);
-END;
-
 CREATE TRIGGER worker_queue_resumed AFTER UPDATE OF definition_key ON worker_queue
 WHEN NEW.lane IS NOT NULL AND NEW.definition_key > 0
 BEGIN
   INSERT INTO lanes (definition_key, lane, vtime, more, ready)
-  SELECT definition_key, NEW.lane, vclock, 1, 1 FROM limits WHERE definition_key = NEW.definition_key
+  SELECT definition_key, NEW.lane, vclock, 1, 1 FROM limits WHERE definition_key = NEW.limit_key
   ON CONFLICT (definition_key, lane) DO UPDATE SET more = 1, ready = 1;
 END;
 
@@ -563,6 +549,7 @@ CREATE TABLE worker_queue (
   claims INTEGER NOT NULL,
   failures INTEGER NOT NULL,
   lane TEXT, -- NULL: its definition was not limited at the insert
+  limit_key INTEGER, -- of an item with a lane: the definition whose limits count it. Negative if the instance is paused
   place INTEGER NOT NULL DEFAULT 0 CHECK (place IN (0, 1)), -- 1: counted as running in its lane
   max_attempts INTEGER, -- limit of the worker that failed last; NULL: none or unknown
   cancellation TEXT NOT NULL DEFAULT 'request',
@@ -578,6 +565,7 @@ CREATE TABLE worker_queue (
   heartbeat TEXT,
   heartbeat_at INTEGER,
   payload TEXT,
+  payload_event INTEGER, -- of an activity with a large input: the event of its payload
   CHECK ((lock_token IS NULL) = (locked_until IS NULL)),
   UNIQUE (instance_key, execution_id, operation)
 ) STRICT;
@@ -588,10 +576,10 @@ CREATE INDEX worker_queue_expiring ON worker_queue (expires_at) WHERE expires_at
 
 CREATE INDEX worker_queue_flagged ON worker_queue (next_at, cancel_requested_at) WHERE cancel_requested = 1;
 
-CREATE INDEX worker_queue_lane_suspects ON worker_queue (definition_key, next_at)
+CREATE INDEX worker_queue_lane_suspects ON worker_queue (limit_key, next_at)
   WHERE lane IS NOT NULL AND place = 0 AND cancel_requested = 0 AND claims > 1;
 
-CREATE INDEX worker_queue_lanes ON worker_queue (definition_key, lane, (claims > 1), priority DESC, next_at)
+CREATE INDEX worker_queue_lanes ON worker_queue (limit_key, lane, (claims > 1), priority DESC, next_at)
   WHERE lane IS NOT NULL AND place = 0 AND cancel_requested = 0;
 
 CREATE INDEX worker_queue_places ON worker_queue (locked_until) WHERE place = 1;

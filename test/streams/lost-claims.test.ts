@@ -55,16 +55,25 @@ const numbersOf = (chunks: readonly StreamedChunk<Emitted>[]) => chunks.map(({ v
 
 describe.each(['SQLite', 'PostgreSQL'] as const)('emits of a lost claim (%s)', (kind) => {
   // SIGKILL ends the worker within an emit. SIGSTOP holds it until another worker has its work.
-  it.each(['SIGKILL', 'SIGSTOP'] as const)(
-    'a worker with %s writes nothing after the next one has claimed its work',
-    async (signal) => {
+  it.each([
+    ['SIGKILL', 'task'],
+    ['SIGSTOP', 'task'],
+    ['SIGKILL', 'step'],
+    ['SIGSTOP', 'step'],
+  ] as const)(
+    'a worker with %s writes no chunks of a %s after the next one has claimed its work',
+    async (signal, emitter) => {
       const store = await createStore(kind);
       const perdure = await Perdure.open(store);
       onTestFinished(() => perdure.close());
       for (let round = 0; round < rounds; round += 1) {
         const first = await startWorker(store);
-        const run = await perdure.client.runTask('numbers', count);
-        const reader = run.stream<Emitted>();
+        const { client } = perdure;
+        const { id } =
+          emitter === 'task'
+            ? await client.runTask('numbers', count)
+            : await client.start('numbersOfStep', count);
+        const reader = client.stream<Emitted>(id);
         const chunks: StreamedChunk<Emitted>[] = [];
         const idle = once(first, 'message');
         await readSome(reader, chunks);
@@ -80,7 +89,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('emits of a lost claim (%s)', (
           first.kill('SIGCONT');
           isContinued = true;
         }
-        await run.result();
+        await client.wait(id);
         const ofFirst = chunks.filter(({ value }) => value.pid === first.pid);
         const ofSecond = chunks.filter(({ value }) => value.pid === second.pid);
         expect(chunks).toEqual([...ofFirst, ...ofSecond]);

@@ -61,11 +61,12 @@ describe.each(['SQLite', 'PostgreSQL'])('fairness on %s', (kind) => {
   const places = 10;
 
   it.each([
-    ['a global limit', { concurrency: { global: places } }, 50],
-    ['keys and no limit', {}, places],
+    ['a global limit', { concurrency: { global: places } }, 50, 'b'],
+    ['a global limit, a key before the others', { concurrency: { global: places } }, 50, '0'],
+    ['keys and no limit', {}, places, 'b'],
   ] as const)(
     `a run of another key starts among the next places + 1, with ${queued} queued (%s)`,
-    async (_title, limits, activityConcurrency) => {
+    async (_title, limits, activityConcurrency, other) => {
       const perdure = await Perdure.open(await createStore(kind));
       onTestFinished(() => perdure.close());
       const { gated, starts, endNext, endAll } = makeGatedTask(limits);
@@ -85,12 +86,12 @@ describe.each(['SQLite', 'PostgreSQL'])('fairness on %s', (kind) => {
         await stopped;
       });
       await expect.poll(() => starts.length).toBe(places);
-      await perdure.client.runTask(gated, 'b', { key: 'b' });
-      for (let ended = 1; !starts.includes('b') && ended <= places + 1; ended += 1) {
+      await perdure.client.runTask(gated, other, { key: other });
+      for (let ended = 1; !starts.includes(other) && ended <= places + 1; ended += 1) {
         endNext();
         await expect.poll(() => starts.length, { interval: 2 }).toBe(places + ended);
       }
-      const passedBy = starts.indexOf('b') - places;
+      const passedBy = starts.indexOf(other) - places;
       expect(passedBy).toBeGreaterThanOrEqual(0);
       expect(passedBy).toBeLessThanOrEqual(places);
     },

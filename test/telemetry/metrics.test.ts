@@ -3,11 +3,12 @@ import {
   MeterProvider,
   InMemoryMetricExporter,
   AggregationTemporality,
+  DataPointType,
   PeriodicExportingMetricReader,
 } from '@opentelemetry/sdk-metrics';
 import { afterEach, describe, expect, it } from 'vitest';
 import { activity, orchestration, Perdure, silentLogger, task } from '../../src/index.ts';
-import { otel } from '../../src/otel.ts';
+import { createMetricProducer, otel } from '../../src/otel.ts';
 import { instruments } from '../../src/model/metrics/instruments.ts';
 import { RunMetrics } from '../../src/model/metrics/run-metrics.ts';
 import { serve } from '../../src/server.ts';
@@ -159,33 +160,62 @@ describe('worker.metrics', () => {
   });
 });
 
-describe('OpenTelemetry metrics', () => {
+/** The metrics in the SDK: through instruments of a meter, or through a producer of Perdure's. */
+function collector(through: 'meter' | 'producer') {
+  const exporter = new InMemoryMetricExporter(AggregationTemporality.CUMULATIVE);
+  const producer = createMetricProducer();
+  const reader = new PeriodicExportingMetricReader({
+    exporter,
+    exportIntervalMillis: 60_000,
+    ...(through === 'producer' && { metricProducers: [producer] }),
+  });
+  const meterProvider = new MeterProvider({ readers: [reader] });
+  cleanups.push(() => meterProvider.shutdown());
+  return {
+    telemetry: () =>
+      through === 'meter'
+        ? otel({ meterProvider, tracerProvider: false })
+        : otel({ metricProducer: producer, tracerProvider: false }),
+    collect: async () => {
+      await meterProvider.forceFlush();
+      const [collected] = exporter.getMetrics().slice(-1);
+      return collected?.scopeMetrics.flatMap(({ metrics }) => metrics) ?? [];
+    },
+  };
+}
+
+describe.each(['meter', 'producer'] as const)('OpenTelemetry metrics (%s)', (through) => {
   it('have the values of the text, with units and bounds', async () => {
-    const exporter = new InMemoryMetricExporter(AggregationTemporality.CUMULATIVE);
-    const reader = new PeriodicExportingMetricReader({ exporter, exportIntervalMillis: 60_000 });
-    const meterProvider = new MeterProvider({ readers: [reader] });
-    cleanups.push(() => meterProvider.shutdown());
-    const telemetry = otel({ meterProvider, tracerProvider: false });
-    const { perdure } = await openWorker({ telemetry });
+    const { telemetry, collect } = collector(through);
+    const { perdure } = await openWorker({ telemetry: telemetry() });
     await runAll(perdure);
-    await meterProvider.forceFlush();
-    const metrics = exporter
-      .getMetrics()
-      .at(-1)
-      ?.scopeMetrics.flatMap((scope) => scope.metrics);
-    const byName = new Map(metrics?.map((metric) => [metric.descriptor.name, metric]));
+    const byName = new Map((await collect()).map((metric) => [metric.descriptor.name, metric]));
+    expect(byName.get('perdure.instances.started')).toMatchObject({
+      dataPointType: DataPointType.SUM,
+      isMonotonic: true,
+      aggregationTemporality: AggregationTemporality.CUMULATIVE,
+    });
     expect(byName.get('perdure.instances.started')?.dataPoints).toEqual(
       expect.arrayContaining([
         expect.objectContaining({ attributes: { 'perdure.name': 'ok' }, value: 1 }),
       ]),
     );
     const attempts = byName.get('perdure.attempt.duration');
-    expect(attempts?.descriptor).toMatchObject({ unit: 's' });
+    expect(attempts).toMatchObject({
+      descriptor: { unit: 's', description: instruments.attemptDuration.help },
+      dataPointType: DataPointType.HISTOGRAM,
+    });
     expect(attempts?.dataPoints).toEqual(
       expect.arrayContaining([
         expect.objectContaining({
           attributes: { 'perdure.outcome': 'completed' },
-          value: expect.objectContaining({ count: 2 }) as object,
+          value: expect.objectContaining({
+            count: 2,
+            buckets: {
+              boundaries: instruments.attemptDuration.bounds,
+              counts: expect.any(Array) as number[],
+            },
+          }) as object,
         }),
       ]),
     );
@@ -199,63 +229,68 @@ describe('OpenTelemetry metrics', () => {
     expect(byName.get('perdure.blocked.instances')?.dataPoints).toMatchObject([{ value: 0 }]);
   });
 
-  it('counters of two stores with otel() each are added up', async () => {
-    const exporter = new InMemoryMetricExporter(AggregationTemporality.CUMULATIVE);
-    const reader = new PeriodicExportingMetricReader({ exporter, exportIntervalMillis: 60_000 });
-    const meterProvider = new MeterProvider({ readers: [reader] });
-    cleanups.push(() => meterProvider.shutdown());
+  it('counters and durations of two stores with otel() each are added up', async () => {
+    const { telemetry, collect } = collector(through);
     for (const runs of [2, 3]) {
-      const telemetry = otel({ meterProvider, tracerProvider: false });
-      const { perdure } = await openWorker({ telemetry });
+      const { perdure } = await openWorker({ telemetry: telemetry() });
       for (let n = 0; n < runs; n += 1) await (await perdure.client.start(ok)).result();
     }
-    await meterProvider.forceFlush();
-    const collected = exporter.getMetrics().flatMap(({ scopeMetrics }) => scopeMetrics);
-    const started = collected
-      .flatMap((scope) => scope.metrics)
-      .find(({ descriptor }) => descriptor.name === 'perdure.instances.started');
-    expect(started?.dataPoints.map(({ value }) => value)).toEqual([5]);
+    const byName = new Map((await collect()).map((metric) => [metric.descriptor.name, metric]));
+    const valuesOf = (name: string) => byName.get(name)?.dataPoints.map(({ value }) => value);
+    expect(valuesOf('perdure.instances.started')).toEqual([5]);
+    expect(valuesOf('perdure.instance.duration')).toMatchObject([{ count: 5 }]);
   });
 
   it('histograms have every duration, also those that are buffered and those of a client alone', async () => {
-    const exporter = new InMemoryMetricExporter(AggregationTemporality.CUMULATIVE);
-    const reader = new PeriodicExportingMetricReader({ exporter, exportIntervalMillis: 60_000 });
-    const meterProvider = new MeterProvider({ readers: [reader] });
-    cleanups.push(() => meterProvider.shutdown());
-    const sink = otel({ meterProvider, tracerProvider: false }).metrics;
-    const metrics = new RunMetrics(sink);
-    const countOf = async () => {
-      await meterProvider.forceFlush();
-      const all = exporter
-        .getMetrics()
-        .at(-1)
-        ?.scopeMetrics.flatMap((scope) => scope.metrics);
-      // A counter without values is not exported.
-      expect(all?.map(({ descriptor }) => descriptor.name)).toEqual([
-        'perdure.store.operation.duration',
-      ]);
-      return all?.[0]?.dataPoints.map(({ value, attributes }) => [attributes, value]);
-    };
+    const { telemetry, collect } = collector(through);
+    const metrics = new RunMetrics(telemetry().metrics);
     for (const [recorded, expected] of [
       [1, 1],
       [1_300, 1_301],
     ] as const) {
       for (let n = 0; n < recorded; n += 1) metrics.storeCalled('createTasks', 20);
+      const all = await collect();
+      // A counter without values is not exported.
+      expect(all.map(({ descriptor }) => descriptor.name)).toEqual([
+        'perdure.store.operation.duration',
+      ]);
       const sum = expect.closeTo(expected * 0.02, 6) as number;
-      expect(await countOf()).toEqual([
-        [
-          { 'perdure.operation': 'createTasks' },
-          expect.objectContaining({ count: expected, sum, min: 0.02, max: 0.02 }),
-        ],
+      expect(all[0]?.dataPoints).toMatchObject([
+        { attributes: { 'perdure.operation': 'createTasks' }, value: { count: expected, sum } },
+      ]);
+      expect(all[0]?.dataPoints[0]?.value).toHaveProperty('buckets.counts', [
+        0,
+        0,
+        expected,
+        0,
+        0,
+        0,
+        0,
       ]);
     }
+  });
+});
+
+describe('gauges', () => {
+  it('a gauge of the producer that fails is left out, and the others are collected', async () => {
+    const producer = createMetricProducer();
+    const { metrics } = otel({ metricProducer: producer, tracerProvider: false });
+    metrics?.observe(instruments.slots, () => Promise.reject(new Error('store is closed')));
+    const end = metrics?.observe(instruments.warmInstances, () => [[{}, 3]]);
+    const { resourceMetrics, errors } = await producer.collect();
+    expect(errors).toMatchObject([{ message: 'store is closed' }]);
+    expect(resourceMetrics.scopeMetrics[0]?.metrics).toMatchObject([
+      { descriptor: { name: 'perdure.process.warm.instances' }, dataPoints: [{ value: 3 }] },
+    ]);
+    end?.();
+    expect((await producer.collect()).resourceMetrics.scopeMetrics[0]?.metrics).toEqual([]);
   });
 
   it('gauges of several workers are added up, as in the text', () => {
     const reads: (() => unknown)[] = [];
     const metrics = new RunMetrics({
-      add: () => undefined,
-      record: () => undefined,
+      counter: () => undefined,
+      histogram: () => undefined,
       observe: (_, read) => {
         reads.push(read);
         return () => void reads.splice(reads.indexOf(read), 1);

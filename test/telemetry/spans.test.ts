@@ -3,11 +3,19 @@ import { on, once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { context, createContextKey, SpanKind, trace, TraceFlags } from '@opentelemetry/api';
+import {
+  context,
+  createContextKey,
+  metrics,
+  SpanKind,
+  SpanStatusCode,
+  trace,
+  TraceFlags,
+} from '@opentelemetry/api';
 import { ParentBasedSampler, type Sampler } from '@opentelemetry/sdk-trace-base';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { activity, orchestration, Perdure, silentLogger, task } from '../../src/index.ts';
-import { followLinks, otel } from '../../src/otel.ts';
+import { createMetricProducer, followLinks, otel } from '../../src/otel.ts';
 import { serve } from '../../src/server.ts';
 import { createDatabase } from '../postgres/helpers/server.ts';
 import { recordSpans, useAsyncContext, type RecordedSpan } from './span-recorder.ts';
@@ -461,6 +469,31 @@ describe('sampling and relation', () => {
     expect(spans.finished()).toEqual([]);
   });
 
+  it.each(['SQLite', 'PostgreSQL'] as const)(
+    'work of an unsampled caller that another worker claims is unsampled, in the trace of the caller (%s)',
+    async (kind) => {
+      const spans = recordSpans(new ParentBasedSampler({ root: byName }));
+      const store = await newStore(kind);
+      const telemetry = otel({ tracerProvider: spans.provider });
+      const ids = (): unknown => trace.getActiveSpan()?.spanContext();
+      const reads = activity('reads', () => Promise.resolve(ids()));
+      const reading = orchestration('reading', (ctx) => ctx.call(reads));
+      const job = task('job', () => Promise.resolve(ids()));
+      const caller = await open(store, { telemetry });
+      const request = spans.provider.getTracer('application').startSpan('unsampled request');
+      const [handle, run] = await context.with(trace.setSpan(context.active(), request), () =>
+        Promise.all([caller.client.start(reading), caller.client.runTask(job)]),
+      );
+      const worker = await open(store, { telemetry });
+      await worker.startWorker({ orchestrations: [reading], activities: [reads], tasks: [job] });
+      const { traceId } = request.spanContext();
+      const expected = { traceId, traceFlags: TraceFlags.NONE };
+      expect(await handle.result()).toMatchObject(expected);
+      expect(await run.result()).toMatchObject(expected);
+      expect(spans.finished()).toEqual([]);
+    },
+  );
+
   it('relation: link and parent replace the rule', async () => {
     const always = new ParentBasedSampler({ root: byName });
     const parents = await run('request', { relation: 'parent' }, always);
@@ -488,6 +521,25 @@ describe('sampling and relation', () => {
     expect(named(spans, 'run first')[0]?.parentId).toBe(start?.spanId);
   });
 
+  it('the span of a call that rejects has the error, and no span stays open', async () => {
+    const spans = recordSpans();
+    const perdure = await open(':memory:', { telemetry: otel({ tracerProvider: spans.provider }) });
+    const { client } = perdure;
+    await client.start('hello', 1, { id: 'a' });
+    await expect(client.start('hello', 2, { id: 'a' })).rejects.toMatchObject({
+      code: 'INSTANCE_ALREADY_EXISTS',
+    });
+    await expect(client.raiseEvent('unknown', 'go')).rejects.toMatchObject({
+      code: 'INSTANCE_NOT_FOUND',
+    });
+    expect(spans.finished().map(({ name, status }) => [name, status])).toEqual([
+      ['start hello', SpanStatusCode.UNSET],
+      ['start hello', SpanStatusCode.ERROR],
+      ['event go', SpanStatusCode.ERROR],
+    ]);
+    expect(spans.open()).toBe(0);
+  });
+
   it('a cancel has a span, and instance spans are off by default', async () => {
     const spans = recordSpans();
     const perdure = await open(':memory:', { telemetry: otel({ tracerProvider: spans.provider }) });
@@ -508,6 +560,8 @@ describe('otel()', () => {
     [{ instanceSpans: 1 }, 'instanceSpans'],
     [{ tracerProvider: {} }, 'tracerProvider'],
     [{ meterProvider: 'x' }, 'meterProvider'],
+    [{ metricProducer: {} }, 'metricProducer'],
+    [{ metricProducer: createMetricProducer(), meterProvider: metrics }, 'metricProducer'],
     [{ spans: true }, 'spans'],
   ])('throws INVALID_OPTION for %j', (options, name) => {
     expect(() => otel(options as never)).toThrow(name);

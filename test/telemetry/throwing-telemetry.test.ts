@@ -12,7 +12,7 @@ const fail = (): never => {
   throw new Error('telemetry is broken');
 };
 
-const sink = { add: fail, record: fail, observe: fail };
+const sink = { counter: fail, histogram: fail, observe: fail };
 /** Each method of it throws. */
 const broken: Telemetry = { call: fail, attempt: fail, turn: fail, ended: fail, metrics: sink };
 /** Makes spans whose methods throw, with a context that no header can carry. */

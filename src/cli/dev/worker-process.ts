@@ -1,5 +1,4 @@
 import { fork, type ChildProcess } from 'node:child_process';
-import { join } from 'node:path';
 import type { FromWorker, ToWorker } from './worker-messages.ts';
 
 /** How a worker process ended. */
@@ -24,7 +23,7 @@ export class WorkerProcess {
     },
   ) {
     // The extension of this file: .ts from the sources, .js in the package.
-    const program = join(import.meta.dirname, `worker-program${import.meta.filename.slice(-3)}`);
+    const program = new URL(`./worker-program${import.meta.url.slice(-3)}`, import.meta.url);
     this.#child = fork(program, {
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
       execArgv: [...flags()],

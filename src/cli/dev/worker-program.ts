@@ -1,7 +1,7 @@
 /** The worker process of `perdure dev`. Its parent sends the file and the store, and starts it again when a file changes. */
 import '../../require-node.ts';
 import module from 'node:module';
-import { join, sep } from 'node:path';
+import { sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { inspect } from 'node:util';
 import { CliError } from '../cli-error.ts';
@@ -10,7 +10,7 @@ import { PerdureError } from '../../model/failures/errors.ts';
 import { loadWorkerModule } from '../running/worker-module.ts';
 import type { FromWorker, ToWorker } from './worker-messages.ts';
 
-const packageFolder = join(import.meta.dirname, '..', '..', '..') + sep;
+const packageFolder = fileURLToPath(new URL('../../../', import.meta.url));
 let perdure: Perdure | undefined;
 let stopping: Promise<void> | undefined;
 

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { copyFile, mkdir, readFile, readdir, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { refused } from '../cli-error.ts';
 
 /** The templates of `perdure init`. */
@@ -9,7 +10,7 @@ export const templates = ['hello', 'service', 'agent', 'flow'] as const;
 export type TemplateName = (typeof templates)[number];
 
 // The same path from src/ and from dist/.
-const folder = join(import.meta.dirname, '..', '..', '..', 'templates');
+const folder = fileURLToPath(new URL('../../../templates', import.meta.url));
 
 /** npm packs no `.gitignore`, so the templates have it under another name. */
 const renamed: Readonly<Record<string, string>> = { gitignore: '.gitignore' };

@@ -15,5 +15,5 @@ export async function reportOnStore(
     return reportOnPostgres({ url: store, ...(schema !== undefined && { schema }) }, options);
   }
   const { reportOnSqlite } = await import('../../providers/sqlite/report.ts');
-  return reportOnSqlite({ path: store });
+  return reportOnSqlite({ path: store, ...options });
 }

@@ -1,7 +1,7 @@
 import { noteEntry } from '../../management/management-options.ts';
 import type { AuditNote } from '../../model/audit-options.ts';
 import { PerdureError } from '../../model/failures/errors.ts';
-import { taskActivityName } from '../../model/task-call.ts';
+import { calledTask } from '../../model/task-call.ts';
 import type {
   LaneRecord,
   LimitedKind,
@@ -38,7 +38,7 @@ export class LocalLimits implements LimitBackend {
     const page = await this.#provider.listLimits({ limit, ...(after !== undefined && { after }) });
     const last = page.records.at(-1);
     return {
-      items: page.records.filter((record) => !isIdleTwin(record)).map(toLimitsInfo),
+      items: page.records.map(toLimitsInfo),
       ...(page.more && last !== undefined && { nextCursor: toCursor(last) }),
     };
   }
@@ -77,15 +77,7 @@ export class LocalLimits implements LimitBackend {
     const shape = { definition: { kind, name }, ...(override !== null && { limits: override }) };
     const audit = noteEntry(override === null ? 'limitsReset' : 'limitsSet', note, shape);
     const record = await this.#provider.setLimits({ kind, name, override, audit });
-    if (kind === 'task') await this.#changeTwin(name, override);
     return toLimitsInfo(record);
-  }
-
-  /** Calls of a task by an orchestration have places of their own. They follow the task's limits. */
-  async #changeTwin(task: string, override: LimitOverride | null): Promise<void> {
-    const twin = { kind: 'activity', name: taskActivityName(task) } as const;
-    if ((await this.#read(twin)) === undefined) return;
-    await this.#provider.setLimits({ ...twin, override });
   }
 
   async #read(only: Definition): Promise<LimitsRecord | undefined> {
@@ -105,6 +97,9 @@ export class LocalLimits implements LimitBackend {
 
   /** Finds the definition of a target. A definition without limits yet needs its kind. */
   async #resolve({ kind, name }: CheckedTarget): Promise<Definition> {
+    // Calls of a task by orchestrations are counted with its runs.
+    const task = kind === 'activity' ? calledTask(name) : undefined;
+    if (task !== undefined) return { kind: 'task', name: task };
     if (kind !== undefined) return { kind, name };
     const found = await this.#find({ name });
     if (found !== undefined) return found;
@@ -122,11 +117,6 @@ function ambiguous(name: string, found: readonly Definition[]): PerdureError {
     'INVALID_INPUT',
     `Several definitions are named ${JSON.stringify(name)}: ${all}. Pass the kind, too: { kind: '${kind}', name: ${JSON.stringify(name)} }.`,
   );
-}
-
-/** Every limited task has an activity for calls by orchestrations. It is listed once it is in use. */
-function isIdleTwin({ kind, name, running, waiting }: LimitsRecord): boolean {
-  return kind === 'activity' && name.startsWith(taskActivityName('')) && running + waiting === 0;
 }
 
 function toLimitsInfo(record: LimitsRecord): LimitsInfo {

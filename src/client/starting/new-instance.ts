@@ -1,7 +1,7 @@
 import { encodeMessage } from '../../model/message.ts';
 import { carriedSettings, type StartSettings } from '../../model/start-settings.ts';
 import { encodeTrace, type TraceContext } from '../../model/trace-context.ts';
-import { inputHash } from '../../model/values/input-hash.ts';
+import { generatedInputHash, inputHash } from '../../model/values/input-hash.ts';
 import type { Payload } from '../../model/values/payload.ts';
 import type { NewInstance, NewMessage } from '../../providers/contract/instances.ts';
 import type { StartCall } from '../client-backend.ts';
@@ -12,6 +12,7 @@ interface CheckedStart extends StartSettings {
   readonly name: string;
   readonly version: string | null;
   readonly payload: Payload | null;
+  readonly hasGeneratedId?: boolean | undefined;
   readonly trace?: TraceContext | undefined;
 }
 
@@ -32,7 +33,7 @@ export function toNewInstance(
     incarnation,
     name,
     version,
-    inputHash: inputHash(payload),
+    inputHash: call.hasGeneratedId === true ? generatedInputHash(payload) : inputHash(payload),
     start: encodeMessage(start),
   };
   if (tags !== undefined) instance.tags = tags;

@@ -187,13 +187,24 @@ export async function readStart(
   const { name, schema } = target;
   const encoding = { kind: 'Orchestration', name, schema, limitBytes } as const;
   if (options === undefined) {
-    const payload = await encodeInput(input, encoding);
-    return { id: newId(), name, version: target.version, payload };
+    // Without a schema, nothing is awaited.
+    const payload =
+      schema === undefined ? encodeChecked(input, encoding) : await encodeInput(input, encoding);
+    return { id: newId(), hasGeneratedId: true, name, version: target.version, payload };
   }
   const identity = readIdentity(options, limitBytes);
   const { id, version = target.version, settings } = readStartOptions(withoutIdentity(options));
   const payload = await encodeInput(input, encoding);
-  return { id: id ?? newId(), name, version, payload, ...settings, ...identity };
+  const hasGeneratedId = id === undefined;
+  return {
+    id: id ?? newId(),
+    hasGeneratedId,
+    name,
+    version,
+    payload,
+    ...settings,
+    ...identity,
+  };
 }
 
 function withoutIdentity(options: unknown): unknown {
@@ -291,10 +302,25 @@ export async function encodeInput(
     readonly limitBytes: number;
   },
 ): Promise<Payload | null> {
-  const { kind, name, schema, limitBytes } = target;
-  const what = `${kind} ${JSON.stringify(name)}`;
-  if (schema !== undefined) await validateInput(schema, input, what);
-  return encodePayload(input, `The input of ${what}`, limitBytes);
+  const { kind, name, schema } = target;
+  if (schema !== undefined) await validateInput(schema, input, `${kind} ${JSON.stringify(name)}`);
+  return encodeChecked(input, target);
+}
+
+/** Encodes an input that has no schema, or was validated. */
+export function encodeChecked(
+  input: unknown,
+  {
+    kind,
+    name,
+    limitBytes,
+  }: {
+    readonly kind: 'Orchestration' | 'Task';
+    readonly name: string;
+    readonly limitBytes: number;
+  },
+): Payload | null {
+  return encodePayload(input, `The input of ${kind} ${JSON.stringify(name)}`, limitBytes);
 }
 
 /** A flow that a client can start. */

@@ -20,7 +20,13 @@ import {
 } from '../../model/start-settings.ts';
 import type { TaskCall } from '../client-backend.ts';
 import type { TaskHandle } from '../handle.ts';
-import { encodeInput, readDefinition, type StartArguments } from './start-request.ts';
+import {
+  encodeChecked,
+  encodeInput,
+  readDefinition,
+  type StartArguments,
+} from './start-request.ts';
+import type { Payload } from '../../model/values/payload.ts';
 import type { NewTask } from '../../providers/contract/tasks.ts';
 
 /** Options of a task run. */
@@ -96,6 +102,14 @@ export function readRunTaskOptions(
   where = 'runTask()',
 ): TaskSettings & { readonly id: string | undefined } {
   if (where !== 'runTask()') refuseDebounce(options, where);
+  if (options === undefined) {
+    return {
+      id: undefined,
+      priority: defaults?.priority ?? 0,
+      expiresInMs: defaults?.expiresInMs,
+      onFail: defaults?.onFail === true,
+    };
+  }
   const given = readFields(options, where, optionNames);
   const { id, expiresIn, expiresAt } = given;
   refuseBoth('expiresIn', expiresIn, 'expiresAt', expiresAt);
@@ -136,16 +150,21 @@ function readExpiresIn(given: unknown, defaults: TaskRunDefaults | undefined): n
 }
 
 /** Checks and encodes a task run. `newId` generates its id, unless the caller chose one. */
-export async function readTaskRun(
+export function readTaskRun(
   { task, input, options }: Readonly<Partial<Record<'task' | 'input' | 'options', unknown>>>,
   { limitBytes, newId }: { readonly limitBytes: number; readonly newId: () => string },
-): Promise<TaskCall> {
+): TaskCall | Promise<TaskCall> {
   const target = readTask(task);
   const settings = readRunTaskOptions(options, target);
   const { name, schema } = target;
-  const payload = await encodeInput(input, { kind: 'Task', name, schema, limitBytes });
-  const hasGeneratedId = settings.id === undefined;
-  return { ...settings, id: settings.id ?? newId(), hasGeneratedId, name, payload };
+  const encoding = { kind: 'Task', name, schema, limitBytes } as const;
+  const toCall = (payload: Payload | null): TaskCall => {
+    const hasGeneratedId = settings.id === undefined;
+    return { ...settings, id: settings.id ?? newId(), hasGeneratedId, name, payload };
+  };
+  // Without a schema, nothing is awaited.
+  if (schema === undefined) return toCall(encodeChecked(input, encoding));
+  return encodeInput(input, encoding).then(toCall);
 }
 
 /** Checks the requests of `runTasks`. */

@@ -50,21 +50,10 @@ function sendInSpan<Result>(
   send: (trace: TraceContext | undefined) => Promise<Result>,
 ): Promise<Result> {
   const { trace, end } = beginCall(telemetry, call);
-  return end === undefined ? send(trace) : sendRecorded(() => send(trace), end);
-}
-
-async function sendRecorded<Result>(
-  send: () => Promise<Result>,
-  end: (error?: unknown) => void,
-): Promise<Result> {
-  try {
-    const result = await send();
-    end();
-    return result;
-  } catch (error) {
-    end(error);
-    throw error;
-  }
+  const sent = send(trace);
+  // Returns the same promise, so that the caller waits no longer for its result.
+  if (end !== undefined) sent.then(() => end(), end);
+  return sent;
 }
 
 /** Begins the span of a call. Telemetry that throws does not fail the call, and an invalid context is not sent. */

@@ -32,6 +32,14 @@ interface Waiter {
   timedOut: boolean;
 }
 
+/** The waits for one instance. */
+interface Waits {
+  /** Replaced by each change, emptied by the last: the map may keep its entries until the next full garbage collection. */
+  list: readonly Waiter[];
+}
+
+const noWaits: readonly never[] = [];
+
 /** A completed instance, without the rest of its row. */
 export interface Completion {
   readonly status: 'completed';
@@ -39,8 +47,8 @@ export interface Completion {
 }
 
 const defaultRecheckMs = 1_000;
-// Limits reads after `changed` hints, which another busy process may send every 5 ms, to a third of the time: SQLite
-// reads 1,000 rows in 6.5 ms.
+// Limits reads after `missed` hints, which another busy process may cause every few milliseconds, to a third of the time:
+// SQLite reads 1,000 rows in 6.5 ms.
 const waitsReadPerMs = 50;
 // A recheck reads slices with pauses, so that many waits do not block the event loop: 2,000 rows per second.
 const recheckSlice = 100;
@@ -66,7 +74,7 @@ export class CompletionWaiter {
   readonly #recheckMs: number;
   readonly #describeWait: CompletionWaiterParams['describeWait'];
   readonly #reader: InstanceReader;
-  readonly #waiters = new Map<string, Set<Waiter>>();
+  readonly #waiters = new Map<string, Waits>();
   #closed = false;
   #stopListening: (() => void) | undefined;
   #cancelRecheck: (() => void) | undefined;
@@ -193,7 +201,7 @@ export class CompletionWaiter {
   }
 
   #onHint(hint: Hint): void {
-    if (hint.kind === 'changed') this.#readAllWaiting();
+    if (hint.kind === 'missed') this.#readAllWaiting();
     if (hint.kind !== 'finished') return;
     this.recentStarts.markEnded(hint.instanceIds);
     for (const [instanceId, completed] of hint.outputs ?? []) this.#onOutput(instanceId, completed);
@@ -202,7 +210,7 @@ export class CompletionWaiter {
 
   /** Resolves the waits that need only the output. */
   #onOutput(instanceId: string, { incarnation, output }: CompletedOutput): void {
-    for (const waiter of this.#waiters.get(instanceId) ?? []) {
+    for (const waiter of this.#waitsFor(instanceId)) {
       if (waiter.resolveOutput === undefined) continue;
       if ((waiter.incarnation ?? incarnation) !== incarnation) continue;
       this.#remove(instanceId, waiter);
@@ -247,7 +255,7 @@ export class CompletionWaiter {
 
   /** Rejects the waits for an earlier incarnation of the id. */
   #endReplaced({ instanceId, incarnation }: InstanceRecord): void {
-    for (const waiter of this.#waiters.get(instanceId) ?? []) {
+    for (const waiter of this.#waitsFor(instanceId)) {
       waiter.incarnation ??= incarnation;
       if (waiter.incarnation === incarnation) continue;
       waiter.cancelTimer?.();
@@ -294,13 +302,17 @@ export class CompletionWaiter {
   }
 
   #add(instanceId: string, waiter: Waiter): void {
-    const waiters = this.#waiters.get(instanceId);
-    if (waiters === undefined) this.#waiters.set(instanceId, new Set([waiter]));
-    else waiters.add(waiter);
+    const waits = this.#waiters.get(instanceId);
+    if (waits === undefined) this.#waiters.set(instanceId, { list: [waiter] });
+    else waits.list = [...waits.list, waiter];
+  }
+
+  #waitsFor(instanceId: string): readonly Waiter[] {
+    return this.#waiters.get(instanceId)?.list ?? noWaits;
   }
 
   #endTimedOut(instanceId: string, cause?: Error): void {
-    for (const waiter of this.#waiters.get(instanceId) ?? []) {
+    for (const waiter of this.#waitsFor(instanceId)) {
       if (!waiter.timedOut) continue;
       this.#remove(instanceId, waiter);
       void this.#rejectTimedOut(instanceId, waiter, cause);
@@ -314,10 +326,12 @@ export class CompletionWaiter {
   }
 
   #end(instanceId: string, settle: (waiter: Waiter) => void): void {
-    const waiters = this.#waiters.get(instanceId);
-    if (waiters === undefined) return;
+    const waits = this.#waiters.get(instanceId);
+    if (waits === undefined) return;
     this.#waiters.delete(instanceId);
-    for (const waiter of waiters) {
+    const { list } = waits;
+    waits.list = noWaits;
+    for (const waiter of list) {
       waiter.cancelTimer?.();
       settle(waiter);
     }
@@ -325,9 +339,11 @@ export class CompletionWaiter {
   }
 
   #remove(instanceId: string, waiter: Waiter): void {
-    const waiters = this.#waiters.get(instanceId);
-    waiters?.delete(waiter);
-    if (waiters?.size === 0) this.#waiters.delete(instanceId);
+    const waits = this.#waiters.get(instanceId);
+    if (waits === undefined) return;
+    const isOnly = waits.list.length === 1 && waits.list[0] === waiter;
+    waits.list = isOnly ? noWaits : waits.list.filter((one) => one !== waiter);
+    if (waits.list.length === 0) this.#waiters.delete(instanceId);
   }
 
   /** Stops timers and the listener if they are not needed. */

@@ -1,5 +1,4 @@
-// Read before a test or a library patches the globals.
-const { setImmediate: realSetImmediate } = globalThis;
+import { platform } from '../../model/platform.ts';
 
 /** An instance that this client creates or has just created. */
 interface RecentStart {
@@ -30,22 +29,37 @@ export class RecentStarts {
 
   /** Runs `create` and tracks its instance. Stops tracking it unless the result is of kind `created`. */
   async during<Result extends { readonly kind: string } | undefined>(
-    { instanceId, incarnation }: { readonly instanceId: string; readonly incarnation: string },
+    key: { readonly instanceId: string; readonly incarnation: string },
     create: () => Promise<Result>,
   ): Promise<Result> {
-    // Before the store can send a hint about the instance.
-    if (this.#starts.size === 0) this.#onFirst();
-    const start: RecentStart = { instanceId, incarnation, created: false, ended: false };
-    this.#starts.set(instanceId, start);
+    const start = this.begin(key);
     let result: Result | undefined;
     try {
       result = await create();
       return result;
     } finally {
-      // An instance that existed before may have ended already.
-      if (result?.kind === 'created') this.#confirm(start);
-      else this.#remove([start]);
+      this.settle(start, result);
     }
+  }
+
+  /** Begins to track an instance, before the store can send a hint about it. Call `settle` with the result of its start. */
+  begin({
+    instanceId,
+    incarnation,
+  }: {
+    readonly instanceId: string;
+    readonly incarnation: string;
+  }): RecentStart {
+    if (this.#starts.size === 0) this.#onFirst();
+    const start: RecentStart = { instanceId, incarnation, created: false, ended: false };
+    this.#starts.set(instanceId, start);
+    return start;
+  }
+
+  /** Stops tracking an instance unless this start created it: an instance that existed may have ended already. */
+  settle(start: RecentStart, result: { readonly kind: string } | undefined): void {
+    if (result?.kind === 'created') this.#confirm(start);
+    else this.#remove([start]);
   }
 
   /** Marks the tracked ones of these instances as ended. */
@@ -67,7 +81,7 @@ export class RecentStarts {
     start.created = true;
     this.#expiring.push(start);
     if (this.#expiring.length > 1) return;
-    realSetImmediate(() => {
+    platform.setImmediate(() => {
       const expired = this.#expiring;
       this.#expiring = [];
       this.#remove(expired);

@@ -1,8 +1,8 @@
-import { clearTimeout, setTimeout } from 'node:timers';
 import { ProviderError } from '../../model/failures/errors.ts';
 import type { Hint, Provider } from '../../providers/contract/provider.ts';
 import { clientClosed } from '../waiting/instance-errors.ts';
 import type { InstanceChange } from './watched-ids.ts';
+import { platform } from '../../model/platform.ts';
 
 interface Listener {
   readonly ids: readonly string[];
@@ -40,7 +40,7 @@ export class InstanceWatch {
   readonly #watched = new Map<string, Set<Listener>>();
   /** The state of each watched id at the last read. */
   readonly #last = new Map<string, InstanceChange>();
-  /** When a change of a watched id was found, by `performance.now()`. */
+  /** When a change of a watched id was found, by `platform.monotonic()`. */
   readonly #changedAt = new Map<string, number>();
   #stopListening: (() => void) | undefined;
   #timer: NodeJS.Timeout | undefined;
@@ -90,7 +90,7 @@ export class InstanceWatch {
     }
   }
 
-  /** Returns when a change of a watched id was last found, by `performance.now()`. */
+  /** Returns when a change of a watched id was last found, by `platform.monotonic()`. */
   changedAt(id: string): number | undefined {
     return this.#changedAt.get(id);
   }
@@ -105,12 +105,12 @@ export class InstanceWatch {
     if (listener.error !== undefined || signal?.aborted === true) return Promise.resolve();
     return new Promise((resolve) => {
       const end = (): void => {
-        clearTimeout(timer);
+        platform.clearTimeout(timer);
         signal?.removeEventListener('abort', end);
         listener.wake = () => undefined;
         resolve();
       };
-      const timer = ms === undefined ? undefined : setTimeout(end, ms);
+      const timer = ms === undefined ? undefined : platform.setTimeout(end, ms);
       signal?.addEventListener('abort', end, { once: true });
       // During the pause between two messages, only an error ends the wait.
       listener.wake = () => {
@@ -145,7 +145,7 @@ export class InstanceWatch {
     if (this.#listeners.size > 0) return;
     this.#stopListening?.();
     this.#stopListening = undefined;
-    clearTimeout(this.#timer);
+    platform.clearTimeout(this.#timer);
     this.#timer = undefined;
     this.#timerAt = Number.POSITIVE_INFINITY;
   }
@@ -155,7 +155,7 @@ export class InstanceWatch {
     this.#isDue = true;
     if ('instanceIds' in hint)
       this.#isNamed ||= hint.instanceIds.some((id) => this.#watched.has(id));
-    if (!this.#isReading) this.#schedule(this.#dueAt() - performance.now());
+    if (!this.#isReading) this.#schedule(this.#dueAt() - platform.monotonic());
   }
 
   #dueAt(): number {
@@ -164,11 +164,11 @@ export class InstanceWatch {
 
   #schedule(ms: number): void {
     if (this.#listeners.size === 0) return;
-    const at = performance.now() + ms;
+    const at = platform.monotonic() + ms;
     if (this.#timer !== undefined && this.#timerAt <= at) return;
-    clearTimeout(this.#timer);
+    platform.clearTimeout(this.#timer);
     this.#timerAt = at;
-    this.#timer = setTimeout(() => void this.#round(), Math.max(ms, 0));
+    this.#timer = platform.setTimeout(() => void this.#round(), Math.max(ms, 0));
   }
 
   async #round(): Promise<void> {
@@ -178,7 +178,7 @@ export class InstanceWatch {
     this.#isReading = true;
     this.#isDue = false;
     this.#isNamed = false;
-    const startedAt = performance.now();
+    const startedAt = platform.monotonic();
     try {
       const ids = [...this.#watched.keys()];
       for (let from = 0; from < ids.length; from += maxSlice) {
@@ -190,7 +190,7 @@ export class InstanceWatch {
       if (!isRetryable) this.#fail(error as Error);
     }
     this.#isReading = false;
-    const endedAt = performance.now();
+    const endedAt = platform.monotonic();
     const longestMs = Math.max(maxPauseMs, this.#recheckMs);
     const pauseMs = Math.min(longestMs, Math.max(spacingMs, (endedAt - startedAt) * pauseFactor));
     this.#nextReadAt = endedAt + pauseMs;
@@ -216,7 +216,7 @@ export class InstanceWatch {
       const listeners = this.#watched.get(id);
       if (listeners === undefined) continue;
       const isNew = this.#last.get(id)?.version !== state.version;
-      if (isNew) this.#changedAt.set(id, performance.now());
+      if (isNew) this.#changedAt.set(id, platform.monotonic());
       this.#last.set(id, state);
       for (const listener of listeners) {
         if (!listener.unseen.delete(id) && !isNew) continue;

@@ -10,6 +10,7 @@ import {
   toEnvelope,
   undecoded,
 } from './envelope.ts';
+import { platform } from '../platform.ts';
 
 const defaultTimeoutMs = 5_000;
 const retryDelaysMs = [50, 500];
@@ -148,9 +149,9 @@ export class PayloadSealer {
   async #limit<T>(method: string, call: () => T | Promise<T>): Promise<T> {
     const result = call();
     if (!isThenable(result)) return result;
-    let timer: ReturnType<typeof setTimeout> | undefined;
+    let timer: NodeJS.Timeout | undefined;
     const late = new Promise<never>((_, reject) => {
-      timer = setTimeout(
+      timer = platform.setTimeout(
         () => reject(new Error(`${method}() took longer than ${this.#timeoutMs} ms.`)),
         this.#timeoutMs,
       );
@@ -158,7 +159,7 @@ export class PayloadSealer {
     try {
       return await Promise.race([result, late]);
     } finally {
-      clearTimeout(timer);
+      platform.clearTimeout(timer);
     }
   }
 }
@@ -191,5 +192,5 @@ function describe(error: unknown): string {
 }
 
 function sleep(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
+  return new Promise((resolve) => void platform.setTimeout(resolve, ms));
 }

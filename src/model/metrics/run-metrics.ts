@@ -6,38 +6,32 @@ type Observation = readonly (readonly [MetricLabels, number])[];
 
 /** A counter with fixed labels. */
 class Counter {
-  readonly #sink: MetricSink | undefined;
-  readonly #instrument: Instrument;
   readonly labels: MetricLabels;
   value = 0;
 
   constructor(instrument: Instrument, labels: MetricLabels, sink: MetricSink | undefined) {
-    this.#instrument = instrument;
     this.labels = labels;
-    this.#sink = sink;
+    sink?.counter(instrument, this);
   }
 
   add(count: number): void {
     this.value += count;
-    this.#sink?.add(this.#instrument, count, this.labels);
   }
 }
 
 /** A histogram with fixed labels. */
 class Histogram {
-  readonly #sink: MetricSink | undefined;
-  readonly #instrument: Instrument;
+  readonly #record: ((seconds: number) => void) | undefined;
   readonly labels: MetricLabels;
   readonly bounds: readonly number[];
   readonly counts: number[];
   sum = 0;
 
   constructor(instrument: Instrument, labels: MetricLabels, sink: MetricSink | undefined) {
-    this.#instrument = instrument;
     this.labels = labels;
-    this.#sink = sink;
     this.bounds = instrument.bounds ?? [];
     this.counts = Array.from({ length: this.bounds.length + 1 }, () => 0);
+    this.#record = sink?.histogram(instrument, this);
   }
 
   record(ms: number): void {
@@ -48,7 +42,7 @@ class Histogram {
     while (bucket < bounds.length && seconds > (bounds[bucket] ?? 0)) bucket += 1;
     this.counts[bucket] = (this.counts[bucket] ?? 0) + 1;
     this.sum += seconds;
-    this.#sink?.record(this.#instrument, seconds, this.labels);
+    this.#record?.(seconds);
   }
 }
 
@@ -74,7 +68,7 @@ class Family<Sample> {
 
 /**
  * Counts what the workers of a process do. Always on: an entry costs a lookup and an addition. The text is in the format of
- * Prometheus; with telemetry, the same values go to OpenTelemetry.
+ * Prometheus; with telemetry, OpenTelemetry reads the same values.
  */
 export class RunMetrics {
   readonly #sink: MetricSink | undefined;
@@ -262,15 +256,23 @@ export class RunMetrics {
 /** Drops the errors of a sink: metrics must not fail work. The values are still in the text. */
 export function guarded(sink: MetricSink): MetricSink {
   return {
-    add(instrument, value, labels) {
+    counter(instrument, sample) {
       try {
-        sink.add(instrument, value, labels);
+        sink.counter(instrument, sample);
       } catch {}
     },
-    record(instrument, value, labels) {
+    histogram(instrument, sample) {
       try {
-        sink.record(instrument, value, labels);
-      } catch {}
+        const record = sink.histogram(instrument, sample);
+        if (record === undefined) return undefined;
+        return (seconds) => {
+          try {
+            record(seconds);
+          } catch {}
+        };
+      } catch {
+        return undefined;
+      }
     },
     observe(instrument, read) {
       try {

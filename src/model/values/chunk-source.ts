@@ -4,20 +4,20 @@ import { parseJson } from './payload.ts';
 export interface ChunkSource {
   /** The execution of the instance: 1, then one more after each continue-as-new or retry. */
   readonly executionId: number;
-  /** The handler that emitted it. Absent: the code of the orchestration. */
+  /** The handler or step that emitted it. Absent: the code of the orchestration. */
   readonly handler?: ChunkHandler;
 }
 
-/** A run of a handler that emitted chunks. */
+/** A run of a handler or step that emitted chunks. */
 export interface ChunkHandler {
-  /** The name of the activity or task. */
+  /** The name of the activity, task or step. */
   readonly name: string;
   /** The number of the call in its execution. */
   readonly operation: number;
   /** The attempt: 1, then one more after each failure. */
   readonly attempt: number;
   /**
-   * Unique per run of the handler. After a failure or a crash, the handler runs again for the same `operation` with
+   * Unique per run. After a failure or a crash, the handler runs again for the same `operation` with
    * another `runId`: discard the chunks of the runs before it.
    */
   readonly runId: string;

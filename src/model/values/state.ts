@@ -23,6 +23,10 @@ export function checkStateKey(key: unknown): string {
   return checkName(key, 'State key');
 }
 
+// Measured: a map with one entry, and each further entry.
+const mapBytes = 400;
+const entryBytes = 100;
+
 /** The state of an instance at one position of its history. Not shared: each execution computes its own. */
 export class StateValues {
   readonly #payloads = new Map<string, Payload>();
@@ -38,7 +42,7 @@ export class StateValues {
 
   /** Estimated memory use. */
   get sizeBytes(): number {
-    return this.#chars;
+    return this.size === 0 ? 0 : mapBytes + this.size * entryBytes + this.#chars;
   }
 
   has(key: string): boolean {

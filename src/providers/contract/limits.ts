@@ -170,6 +170,8 @@ export interface ListLimitsParams {
  * - never claim more items of a definition than its global limit, or of a key than its limit per key, of tasks and
  *   activities, in all processes together (limit/global-is-never-exceeded, limit/per-key-is-never-exceeded,
  *   limit/an-activity-is-limited, shared/limits-hold-over-all-processes)
+ * - count the calls of a task by orchestrations, which are items of the activity `task:<name>`, with its runs. A fetch that
+ *   names the task claims both (limit/calls-of-a-task-count-with-its-runs, limit/counts-calls-that-were-queued-before)
  * - count items that were queued or running before the definition was limited, without those whose lease had expired
  *   (limit/counts-what-runs-already, limit/a-lease-that-expired-before-has-no-place)
  * - claim no item of a limited definition at its insert (limit/a-limited-item-is-not-claimed-at-insert)

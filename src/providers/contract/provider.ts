@@ -93,7 +93,10 @@ export type Hint =
   | { readonly kind: 'changed' }
   /** This process, or a notifying one, committed a change. Sent with every commit: throttle what follows from it. */
   | { readonly kind: 'committed' }
-  /** Hints of other processes were lost: instances may have ended or replied, and custom status may have been set. */
+  /**
+   * Hints of other processes were lost: instances may have ended or replied, and custom status may have been set. A store that
+   * cannot name the instances that other processes end sends it instead of `finished`.
+   */
   | { readonly kind: 'missed' };
 
 /** How another thread opens the same store: a module, its export, and cloneable options. */

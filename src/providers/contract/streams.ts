@@ -1,10 +1,12 @@
 import type { Payload } from '../../model/values/payload.ts';
 
-/** Chunks that a running handler emits, fenced by its claim. */
+/** Chunks that a running handler or step emits, fenced by its claim. */
 export interface AppendChunks {
   /** The instance of the claim, for a wrapper that encodes payloads. A store ignores it. */
   readonly instanceId?: string;
   readonly lockToken: string;
+  /** What the token has claimed: an instance whose steps run, or, by default, a work item. */
+  readonly claim?: 'instance' | 'workItem';
   readonly chunks: readonly Payload[];
   /** Maximum number and bytes of unread chunks of a job. */
   readonly maxChunks: number;
@@ -87,7 +89,7 @@ export interface StreamPage {
 
 /**
  * The streams of runs. A run that is not a job has a recorded stream: any number of readers read it by number, and it is
- * deleted with its instance. Handlers append to it under their claim, turns with their commit (`Turn.emitted`).
+ * deleted with its instance. Handlers and steps append to it under their claim, turns with their commit (`Turn.emitted`).
  *
  * The stream of a job is for its caller: bounded, ordered, and deleted as it is read. Delivery is at least once: a repeated
  * attempt, or a commit with an unknown outcome, can emit chunks again.
@@ -105,6 +107,8 @@ export interface StreamStore {
    * - append all chunks of a request or none, numbered without gaps, in the order of the requests
    *   (stream/comes-in-order, stream/numbers-go-on-after-reading)
    * - return `lost` for a token that is not held (stream/needs-a-held-claim, record/needs-a-held-claim)
+   * - with `claim: 'instance'`, append under the claim on the instance, which stays as it is
+   *   (record/steps-emit-under-the-claim-of-their-instance, record/steps-need-a-held-instance, stream/a-step-of-a-job-emits)
    * - return `unread` for a job that was abandoned, and without `record` for every run that is not a job
    *   (stream/without-a-reader-is-not-kept)
    * - record the chunks of a run that is not a job, with their time and source (record/keeps-chunks-with-their-source,

@@ -21,6 +21,7 @@ import { PayloadWalker, type TextSealer } from './payload-walker.ts';
 import * as scheduleShapes from './schedule-shapes.ts';
 import * as shapes from './shapes.ts';
 import { list, optional } from './treatment.ts';
+import { platform } from '../../model/platform.ts';
 
 /** A renewal must not wait longer for its heartbeats, because its leases expire. */
 const maxHeartbeatMs = 1_000;
@@ -386,7 +387,7 @@ async function encodeSchedule(
     );
     return { ...write, ...encoded };
   }
-  const expected = write.plan(inner.clock?.now() ?? Date.now());
+  const expected = write.plan(inner.clock?.now() ?? platform.now());
   const texts =
     expected === undefined
       ? undefined

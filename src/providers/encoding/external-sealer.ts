@@ -13,6 +13,7 @@ import { byteLength } from '../../model/values/payload.ts';
 import { randomToken } from '../../model/values/random-id.ts';
 import { payloadKey } from './external-keys.ts';
 import type { TextSealer } from './payload-walker.ts';
+import { platform } from '../../model/platform.ts';
 
 const maxReasonLength = 200;
 const timeoutMs = 10_000;
@@ -83,7 +84,7 @@ export const plainSealer: TextSealer = {
 async function within<T>(result: Promise<T>, method: string): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(
+    timer = platform.setTimeout(
       () => reject(new Error(`${method}() took longer than ${timeoutMs} ms.`)),
       timeoutMs,
     );
@@ -91,7 +92,7 @@ async function within<T>(result: Promise<T>, method: string): Promise<T> {
   try {
     return await Promise.race([result, late]);
   } finally {
-    clearTimeout(timer);
+    platform.clearTimeout(timer);
   }
 }
 

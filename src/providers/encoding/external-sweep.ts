@@ -1,6 +1,7 @@
 import type { ExternalPayloadStore } from '../../model/encoding/external-store.ts';
 import type { Provider } from '../contract/provider.ts';
 import { forkPrefix, parseKey } from './external-keys.ts';
+import { platform } from '../../model/platform.ts';
 
 const pageSize = 1_000;
 
@@ -15,7 +16,7 @@ export async function sweepExternalPayloads(
   store: ExternalPayloadStore,
   provider: Pick<Provider, 'readVersions'>,
   {
-    nowMs = Date.now(),
+    nowMs = platform.now(),
     graceMs = defaultGraceMs,
     signal,
   }: { readonly nowMs?: number; readonly graceMs?: number; readonly signal?: AbortSignal } = {},

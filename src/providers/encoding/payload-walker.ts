@@ -1,7 +1,7 @@
-import { setImmediate } from 'node:timers';
 import type { EncodeContext } from '../../model/encoding/codec.ts';
 import { isPerdureError, PerdureError } from '../../model/failures/errors.ts';
 import type { Treatment, Walk } from './treatment.ts';
+import { platform, nextIteration } from '../../model/platform.ts';
 
 /** Replaces texts by what is stored, and back. */
 export interface TextSealer {
@@ -53,7 +53,7 @@ export class PayloadWalker {
   async idle(): Promise<void> {
     while (this.#pending.size > 0) {
       await Promise.allSettled(this.#pending);
-      await new Promise((resolve) => void setImmediate(resolve));
+      await nextIteration();
     }
   }
 
@@ -173,14 +173,14 @@ export class PayloadWalker {
 async function within<T>(encoded: Promise<T>, maxMs: number): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => {
+    timer = platform.setTimeout(() => {
       reject(new PerdureError('CODEC_FAILED', `The codec took longer than ${maxMs} ms.`));
     }, maxMs);
   });
   try {
     return await Promise.race([encoded, late]);
   } finally {
-    clearTimeout(timer);
+    platform.clearTimeout(timer);
   }
 }
 

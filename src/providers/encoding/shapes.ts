@@ -622,6 +622,7 @@ export const appendChunks = fields<AppendChunks>(
   {
     instanceId: keep,
     lockToken: keep,
+    claim: keep,
     chunks: list(text),
     maxChunks: keep,
     maxBytes: keep,

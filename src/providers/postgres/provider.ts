@@ -1,5 +1,6 @@
-import type { Provider, Reopening } from '../contract/provider.ts';
+import type { Provider } from '../contract/provider.ts';
 import type { TransactionalWrites, TransactionConnection } from '../contract/transactional.ts';
+import { findEntryModule } from '../shared/entry-module.ts';
 import type { CreateInstances } from './batches/store-access.ts';
 import { ApplicationTransactions } from './driver/application-transactions.ts';
 import { CallerTransaction } from './driver/transaction.ts';
@@ -54,17 +55,24 @@ export async function openPostgres(options: PostgresOptions): Promise<Provider> 
     name: resolved.name,
     clock: resolved.clock ?? storeClock,
     clockIsEstimate: true,
-    ...(options.clock === undefined && { reopening: reopeningOf(options) }),
-    ...createOrchestrationQueue(store, (acks) =>
-      store.singleStatementKeptTurns.commit(acks, store.nowParameter),
-    ),
+    ...(options.clock === undefined && reopeningOf(options)),
+    ...createOrchestrationQueue(store, {
+      claim: (params) => store.singleStatementInstanceClaims.claim(params, store.nowParameter),
+      ack: async (acks) =>
+        (await store.singleStatementKeptTurns.commit(acks, store.nowParameter)) ??
+        (await store.singleStatementClaimedTurns.commit(acks, store.nowParameter)) ??
+        (await store.singleStatementCanceledTurns.commit(acks, store.nowParameter)),
+    }),
     ...createWorkQueue(store, {
       claim: (params) => singleStatementClaims.claim(params, store.nowParameter),
       ackItems: (acks) => singleStatementTaskAcks.settle(acks, store.nowParameter),
       ackTurns: (acks) => singleStatementTurnAcks.commit(acks, store.nowParameter),
+      pipeline: (operation, work) => store.connections.pipeline(operation, work),
     }),
     ...createInstanceStore(store),
-    ...createCancellationStore(store),
+    ...createCancellationStore(store, (requests) =>
+      store.singleStatementCancels.cancel(requests, store.nowParameter),
+    ),
     ...createManagementStore(store),
     ...createPauseStore(store),
     ...createProcessStore(store),
@@ -98,12 +106,10 @@ export async function openPostgres(options: PostgresOptions): Promise<Provider> 
 }
 
 /** How to open the store again with one connection, opened on demand, and without LISTEN. */
-function reopeningOf(options: PostgresOptions): Reopening {
-  return {
-    module: import.meta.url,
-    exportName: 'openPostgres',
-    options: { ...options, poolSize: 1, listen: false, migrate: false },
-  };
+function reopeningOf(given: PostgresOptions): Pick<Provider, 'reopening'> {
+  const options = { ...given, poolSize: 1, listen: false, migrate: false };
+  const module = findEntryModule('postgres');
+  return module === undefined ? {} : { reopening: { module, exportName: 'openPostgres', options } };
 }
 
 function newStore(options: ResolvedOptions, storeClock: StoreClock): Store {
@@ -113,11 +119,11 @@ function newStore(options: ResolvedOptions, storeClock: StoreClock): Store {
   const store: Store = new Store({
     connections,
     applicationTransactions: new ApplicationTransactions(application, connections),
-    wakeUps: (query) =>
+    wakeUps: (parts) =>
       new WakeUps({
         clock: clock ?? storeClock,
         pollMs,
-        query,
+        ...parts,
         ...(listen && {
           notifications: {
             client,

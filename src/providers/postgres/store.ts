@@ -12,13 +12,13 @@ import { StreamRows } from './tables/stream-rows.ts';
 import { DedupeKeys } from './tables/dedupe-keys.ts';
 import type { Connections, Statement, Transaction } from './driver/connection.ts';
 import { Definitions } from './tables/definitions.ts';
-import { DueInstances } from './queues/orchestration-queue.ts';
+import { DueInstances } from './queues/due-instances.ts';
 import { DueItems } from './queues/item-claims.ts';
 import { EventKeys } from './tables/event-keys.ts';
 import { ReplacedRows } from './tables/replaced-rows.ts';
 import { ExecutionPrunes } from './deletion/execution-prunes.ts';
 import { Fetching, type Fetch, type QueueAccess } from './wakeups/fetching.ts';
-import type { Effects } from '../shared/effects.ts';
+import type { Effects, Topic } from '../shared/effects.ts';
 import { History } from './tables/history.ts';
 import { Secrets } from '../shared/lock-token.ts';
 import { InstanceScan, ParentChildQueries } from './deletion/management.ts';
@@ -52,7 +52,12 @@ import {
   SingleStatementTaskAcks,
   SingleStatementTaskCreation,
 } from './single-statement/tasks.ts';
+import { SingleStatementPendingStarts } from './single-statement/pending-starts.ts';
 import { SingleStatementStarts } from './single-statement/starts.ts';
+import { SingleStatementCancels } from './single-statement/cancel-requests.ts';
+import { SingleStatementCanceledTurns } from './single-statement/canceled-turns.ts';
+import { SingleStatementClaimedTurns } from './single-statement/claimed-turns.ts';
+import { SingleStatementInstanceClaims } from './single-statement/instance-claims.ts';
 import { SingleStatementKeptTurns } from './single-statement/kept-turns.ts';
 import { SingleStatementTurnAcks } from './single-statement/turn-acks.ts';
 import { Processes } from './queues/processes.ts';
@@ -67,7 +72,7 @@ import { TaskRows } from './tables/task-rows.ts';
 import { Tombstones } from './tables/tombstones.ts';
 import { TreeDeletions } from './deletion/tree-deletions.ts';
 import { Turns } from './instances/turns.ts';
-import type { WakeUps } from './wakeups/wake-ups.ts';
+import type { WakeUps, WakeUpsOptions } from './wakeups/wake-ups.ts';
 import { UnclaimedWorkFinder } from './reading/unclaimed-work.ts';
 import { Views } from './reading/views.ts';
 import { WorkItems } from './tables/work-items.ts';
@@ -77,7 +82,7 @@ export interface StoreOptions {
   readonly connections: Connections;
   readonly applicationTransactions: ApplicationTransactions;
   /** Creates the wake-ups, given the query that they poll with. */
-  readonly wakeUps: (query: (flaggedSince: number) => Promise<DueTimes>) => WakeUps;
+  readonly wakeUps: (parts: Pick<WakeUpsOptions, 'query' | 'isWanted'>) => WakeUps;
   /** The estimated clock of the database. */
   readonly storeClock: StoreClock;
   /** The schema, quoted for SQL. */
@@ -120,7 +125,12 @@ export class Store implements QueueAccess {
   readonly dedupeKeys: DedupeKeys;
   readonly turns: Turns;
   readonly singleStatementStarts: SingleStatementStarts;
+  readonly singleStatementPendingStarts: SingleStatementPendingStarts;
   readonly singleStatementTurnAcks: SingleStatementTurnAcks;
+  readonly singleStatementInstanceClaims: SingleStatementInstanceClaims;
+  readonly singleStatementClaimedTurns: SingleStatementClaimedTurns;
+  readonly singleStatementCanceledTurns: SingleStatementCanceledTurns;
+  readonly singleStatementCancels: SingleStatementCancels;
   readonly singleStatementKeptTurns: SingleStatementKeptTurns;
   readonly singleStatementTaskCreation: SingleStatementTaskCreation;
   readonly singleStatementTaskAcks: SingleStatementTaskAcks;
@@ -204,7 +214,12 @@ export class Store implements QueueAccess {
     this.stops = new InstanceStops(this);
     this.turns = new Turns(this);
     this.singleStatementStarts = new SingleStatementStarts(this);
+    this.singleStatementPendingStarts = new SingleStatementPendingStarts(this);
     this.singleStatementTurnAcks = new SingleStatementTurnAcks(this);
+    this.singleStatementInstanceClaims = new SingleStatementInstanceClaims(this);
+    this.singleStatementClaimedTurns = new SingleStatementClaimedTurns(this);
+    this.singleStatementCanceledTurns = new SingleStatementCanceledTurns(this);
+    this.singleStatementCancels = new SingleStatementCancels(this);
     this.singleStatementKeptTurns = new SingleStatementKeptTurns(this);
     this.singleStatementTaskCreation = new SingleStatementTaskCreation(this);
     this.singleStatementTaskAcks = new SingleStatementTaskAcks(this);
@@ -237,11 +252,13 @@ export class Store implements QueueAccess {
     this.workers = new Workers(this);
     this.series = new Series(schema, this.definitions);
     this.#mutexes = new InstanceMutexes(schema);
-    this.wakeUps = wakeUps((flaggedSince) =>
-      this.#queryDue('poll', this.#fetching.waitingFor, flaggedSince),
-    );
+    this.wakeUps = wakeUps({
+      query: (flaggedSince) => this.#queryDue('poll', this.#fetching.waitingFor, flaggedSince),
+      isWanted: (topic, keys) => this.#isWanted(topic, keys),
+    });
     this.#fetching = new Fetching({
       clock: clock ?? storeClock,
+      isClockReal: clock === undefined,
       wakeUps: this.wakeUps,
       isClosing: () => this.#closing !== undefined,
       dueTimes: (operation, wanted) => this.#queryDue(operation, wanted),
@@ -313,17 +330,9 @@ export class Store implements QueueAccess {
     return this.#writeOnce(operation, work);
   }
 
-  claimed({
-    now,
-    sentAt,
-    effects,
-  }: {
-    readonly now: number;
-    readonly sentAt: number;
-    readonly effects: Effects;
-  }): void {
+  claimed({ topic, now, sentAt, leaseEnd }: Parameters<QueueAccess['claimed']>[0]): void {
     this.#observe(now, sentAt);
-    this.#announce(effects);
+    this.wakeUps.announceClaim(topic, leaseEnd);
   }
 
   /** The store's time as this process estimates it. */
@@ -377,6 +386,16 @@ export class Store implements QueueAccess {
     await this.applicationTransactions.close();
     await this.wakeUps.close();
     await this.connections.close();
+  }
+
+  /** Whether a fetch of this process can claim work of these definitions. True for unknown ones, which are then read. */
+  #isWanted(topic: Topic, definitionKeys: readonly number[]): boolean {
+    const { definitions } = this;
+    if (definitions.knows(definitionKeys))
+      return definitionKeys.some((key) => this.#fetching.wants(topic, definitions.get(key)));
+    // An error has no effect: the next hint reads them again.
+    this.read('poll', (tx) => definitions.load(tx, definitionKeys)).catch(() => undefined);
+    return true;
   }
 
   /** Adjusts the estimated clock to a time that the database read after `sentAt` (monotonic). */

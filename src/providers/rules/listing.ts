@@ -6,6 +6,7 @@ import type {
   ListInstancesParams,
   ListInstancesResult,
 } from '../contract/instances.ts';
+import { platform } from '../../model/platform.ts';
 
 /** Maximum rows that one page of a listing examines, matching or not. */
 export const maxExamined = 10_000;
@@ -23,7 +24,27 @@ export function isPageOver(
 ): boolean {
   const { limit, maxRows, begun } = bounds;
   if (examined >= maxRows) return true;
-  return examined >= Math.max(minExamined, 2 * limit) && performance.now() - begun > maxPageMs;
+  return examined >= Math.max(minExamined, 2 * limit) && platform.monotonic() - begun > maxPageMs;
+}
+
+// A smaller statement spends most of its time outside of its rows.
+const minSlice = 250;
+
+/** Rows of the next slice of a page: twice the last ones, but not more than fit into the time that is left. */
+export function nextSlice(
+  rows: number,
+  slice: {
+    readonly begun: number;
+    readonly sliceBegun: number;
+    readonly largest: number;
+    readonly nowMs?: number;
+  },
+): number {
+  const { begun, sliceBegun, largest, nowMs = platform.monotonic() } = slice;
+  const msPerRow = (nowMs - sliceBegun) / rows;
+  const leftMs = maxPageMs - (nowMs - begun);
+  const fitting = msPerRow > 0 ? Math.floor(leftMs / msPerRow) : largest;
+  return Math.max(minSlice, Math.min(rows * 2, largest, fitting));
 }
 
 /** Maximum entries of an index that a listing sorts by key because the index has another order. */

@@ -14,6 +14,11 @@ export interface FlaggedItem {
 export class Effects {
   /** The earliest time at which new work of a topic can be claimed. */
   readonly dueAt: Record<Topic, number> = { orchestrations: Infinity, work: Infinity };
+  /** The definitions of the new work. `any`: not known. */
+  readonly dueDefinitions: Record<Topic, Set<number> | 'any'> = {
+    orchestrations: new Set(),
+    work: new Set(),
+  };
   /** Ids of instances that ended or were deleted. */
   readonly finished: string[] = [];
   /** The outputs of instances that completed. */
@@ -49,9 +54,12 @@ export class Effects {
     if (lockTokens.length > 0) this.due('work', Number.NEGATIVE_INFINITY);
   }
 
-  /** Work can be claimed from this time: now, or when a lease expires. */
-  due(topic: Topic, at: number): void {
+  /** Work can be claimed from this time: now, or when a lease expires. Its definition may be named. */
+  due(topic: Topic, at: number, definitionKey?: number): void {
     if (at < this.dueAt[topic]) this.dueAt[topic] = at;
+    const definitions = this.dueDefinitions[topic];
+    if (definitionKey === undefined) this.dueDefinitions[topic] = 'any';
+    else if (definitions !== 'any') definitions.add(definitionKey);
   }
 
   /** Adds deleted instances. Waiters for them get no outcome. */

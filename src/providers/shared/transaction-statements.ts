@@ -1,4 +1,5 @@
 import { PerdureError } from '../../model/failures/errors.ts';
+import { platform } from '../../model/platform.ts';
 
 /** The statements of a store that would end a transaction, or change its connection. */
 export interface ForbiddenStatements {
@@ -82,13 +83,13 @@ export async function withinLimits<T>(
 ): Promise<T> {
   signal?.throwIfAborted();
   const limit = Promise.withResolvers<never>();
-  const timer = setTimeout(() => limit.reject(transactionTimeout(ms)), ms);
+  const timer = platform.setTimeout(() => limit.reject(transactionTimeout(ms)), ms);
   const onAbort = (): void => limit.reject(signal?.reason as Error);
   signal?.addEventListener('abort', onAbort, { once: true });
   try {
     return await Promise.race([work(), limit.promise]);
   } finally {
-    clearTimeout(timer);
+    platform.clearTimeout(timer);
     signal?.removeEventListener('abort', onAbort);
   }
 }

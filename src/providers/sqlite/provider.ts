@@ -1,33 +1,11 @@
 import { basename, resolve } from 'node:path';
 import { systemClock, type Clock } from '../../model/clock.ts';
 import { PerdureError } from '../../model/failures/errors.ts';
-import type { Provider, Reopening } from '../contract/provider.ts';
-import { createCancellationStore } from './stopping/cancellation.ts';
-import { openConnection, whenNotBusy } from './driver/connection.ts';
+import type { Provider } from '../contract/provider.ts';
+import { findEntryModule } from '../shared/entry-module.ts';
+import { openConnection } from './driver/connection.ts';
 import { assertMigrated, migrate } from './migrations/migrate.ts';
-import { createInspectionStore } from './reading/inspection.ts';
-import { createInstanceStore } from './instances/instances.ts';
-import { createManagementStore } from './reading/management.ts';
-import { createOrchestrationQueue } from './queues/orchestration-queue.ts';
-import { createPauseStore } from './pausing/pausing.ts';
-import { createProcessStore } from './queues/processes.ts';
-import { createRerunStore } from './reruns/reruns.ts';
-import { createScheduleStore } from './schedules/schedules.ts';
-import { createLimitStore } from './limits/limits.ts';
-import { createSeriesStore } from './queues/series.ts';
-import { createSessionStore } from './jobs/sessions.ts';
-import { prepareOnUse } from './driver/lazy-statements.ts';
-import { toProviderError } from './driver/sqlite-errors.ts';
-import { Store, type StoreOptions } from './store.ts';
-import { createStreamStore } from './jobs/streams.ts';
-import { createTransactionStore } from './queues/transactions.ts';
-import { createTaskStore } from './tasks/task-runs.ts';
-import { createUpdateStore } from './instances/updates.ts';
-import { createUnclaimedWorkStore } from './reading/unclaimed-work.ts';
-import { createStateStore } from './reading/states.ts';
-import { createViewStore } from './reading/views.ts';
-import { createWorkQueue } from './queues/work-queue.ts';
-import { createWorkerStore } from './queues/workers.ts';
+import { createProvider } from './create-provider.ts';
 
 /** Options of `openSqlite`. */
 export interface SqliteOptions {
@@ -70,54 +48,25 @@ export async function openSqlite(options: SqliteOptions): Promise<Provider> {
     migrate: mayMigrate ? migrate : (opened) => assertMigrated(opened),
     mayCreate: mayMigrate,
   });
-  const store = await prepare({ db, clock, pollMs, busyTimeoutMs, transactionTimeoutMs });
-  return {
+  return createProvider({
+    db,
+    clock,
+    pollMs,
+    busyTimeoutMs,
+    transactionTimeoutMs,
     name: path === ':memory:' ? 'sqlite in memory' : `sqlite ${basename(path)}`,
-    clock: store.clock,
-    ...(path !== ':memory:' && clock === systemClock && { reopening: reopeningOf(options) }),
-    ...createOrchestrationQueue(store),
-    ...createWorkQueue(store),
-    ...createInstanceStore(store),
-    ...createCancellationStore(store),
-    ...createManagementStore(store),
-    ...createPauseStore(store),
-    ...createProcessStore(store),
-    ...createWorkerStore(store),
-    ...createTaskStore(store),
-    ...createScheduleStore(store),
-    ...createSessionStore(store),
-    ...createStreamStore(store),
-    ...createUpdateStore(store),
-    ...createUnclaimedWorkStore(store),
-    ...createRerunStore(store),
-    ...createStateStore(store),
-    ...createInspectionStore(store),
-    ...createViewStore(store),
-    ...createSeriesStore(store),
-    ...createLimitStore(store),
-    ...createTransactionStore(store),
-    hints(listener) {
-      store.assertOpen('hints');
-      return store.wakeUps.listen(listener);
-    },
-    close: () => store.close(),
-  };
+    ...(path !== ':memory:' && clock === systemClock && reopeningOf(options)),
+  });
 }
 
-function reopeningOf({ path, synchronous, busyTimeoutMs }: SqliteOptions): Reopening {
+function reopeningOf({
+  path,
+  synchronous,
+  busyTimeoutMs,
+}: SqliteOptions): Pick<Provider, 'reopening'> {
   const options = { path: resolve(path), synchronous, busyTimeoutMs };
-  return { module: import.meta.url, exportName: 'openSqlite', options };
-}
-
-async function prepare(options: StoreOptions): Promise<Store> {
-  prepareOnUse(options.db);
-  try {
-    const deadline = performance.now() + options.busyTimeoutMs;
-    return await whenNotBusy(deadline, () => new Store(options));
-  } catch (error) {
-    options.db.close();
-    throw toProviderError('open', error);
-  }
+  const module = findEntryModule('sqlite');
+  return module === undefined ? {} : { reopening: { module, exportName: 'openSqlite', options } };
 }
 
 function check(isValid: boolean, option: Readonly<Record<string, unknown>>, wanted: string): void {

@@ -4,18 +4,25 @@ import Database from 'better-sqlite3';
 import { toSchemaState } from '../shared/migrations.ts';
 import type { SqliteReport, StoreAccess } from '../shared/store-report.ts';
 import { whenNotBusy } from './driver/connection.ts';
+import { assertWhole } from './driver/integrity-check.ts';
 import { isBusy } from './driver/sqlite-errors.ts';
 import { migrations, readApplied } from './migrations/migrate.ts';
+import { platform } from '../../model/platform.ts';
 
 const blockingWaitMs = 5;
 
-/** Reports on a file without creating, migrating or configuring it. Waits up to `busyTimeoutMs` for locks. */
+/**
+ * Reports on a file without creating, migrating or configuring it. Waits up to `busyTimeoutMs` for locks. Reads all pages to
+ * find damage, unless `brief`.
+ */
 export async function reportOnSqlite({
   path,
   busyTimeoutMs = 2_000,
+  brief = false,
 }: {
   readonly path: string;
   readonly busyTimeoutMs?: number;
+  readonly brief?: boolean;
 }): Promise<SqliteReport> {
   const file = resolve(path);
   const report = { kind: 'sqlite', path: file } as const;
@@ -36,9 +43,10 @@ export async function reportOnSqlite({
     const isDirectory = statSync(file, { throwIfNoEntry: false })?.isDirectory() === true;
     return { ...report, files: isDirectory ? [] : files, access: unreachable(error) };
   }
-  const deadline = performance.now() + busyTimeoutMs;
+  const deadline = platform.monotonic() + busyTimeoutMs;
   try {
     const facts = await whenNotBusy(deadline, () => readFacts(db));
+    if (!brief) await whenNotBusy(deadline, () => assertWhole(db));
     return { ...report, files, ...facts, access: await readAccess(db, deadline) };
   } catch (error) {
     return { ...report, files, access: toAccess(error) };

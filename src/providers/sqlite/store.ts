@@ -1,6 +1,5 @@
 import type Database from 'better-sqlite3';
-import { setTimeout as delay } from 'node:timers/promises';
-import type { Clock } from '../../model/clock.ts';
+import { systemClock, type Clock } from '../../model/clock.ts';
 import { PerdureError } from '../../model/failures/errors.ts';
 import { Audit } from './tables/audit.ts';
 import { ChunkRows } from './tables/chunk-rows.ts';
@@ -12,6 +11,7 @@ import { ChangeLog } from './wakeups/change-log.ts';
 import { Definitions } from './tables/definitions.ts';
 import { BeginLimits } from './limits/begin-limits.ts';
 import { DueItems } from './queues/due-items.ts';
+import { HintDelays, sinceWhen } from '../shared/hint-delays.ts';
 import { Secrets } from '../shared/lock-token.ts';
 import { EventKeys } from './tables/event-keys.ts';
 import { ExecutionPrunes } from './deletion/execution-prunes.ts';
@@ -60,10 +60,12 @@ import { TreeDeletions } from './deletion/tree-deletions.ts';
 import { Turns } from './instances/turns.ts';
 import { UpdateRows } from './tables/update-rows.ts';
 import { UnclaimedWorkFinder } from './reading/unclaimed-work.ts';
-import { WakeUps } from './wakeups/wake-ups.ts';
+import { WakeUps, type WakeCause } from './wakeups/wake-ups.ts';
 import { Views } from './reading/views.ts';
 import { WorkItems } from './tables/work-items.ts';
+import { WalGrowth } from './driver/wal-growth.ts';
 import { Workers } from './queues/workers.ts';
+import { delay, platform } from '../../model/platform.ts';
 
 export interface StoreOptions {
   readonly db: Database.Database;
@@ -144,6 +146,7 @@ export class Store implements StoreAccess {
   readonly openTransactions: OpenTransactions;
   readonly #db: Database.Database;
   readonly #files: DatabaseFiles;
+  readonly #walGrowth: WalGrowth;
   /** The clock for visibility, expiry and waits. */
   readonly clock: StoreClock;
   readonly #busyTimeoutMs: number;
@@ -151,6 +154,7 @@ export class Store implements StoreAccess {
   readonly #commit;
   readonly #rollback;
   readonly #groupCommit: GroupCommit;
+  readonly #delays: HintDelays;
   #closing: Promise<void> | undefined;
 
   constructor(options: StoreOptions) {
@@ -158,7 +162,9 @@ export class Store implements StoreAccess {
     const { transactionTimeoutMs = defaultTransactionTimeoutMs } = options;
     this.#db = db;
     this.#files = new DatabaseFiles(db, () => this.wakeUps.wakeAll());
+    this.#walGrowth = new WalGrowth(db);
     this.#busyTimeoutMs = busyTimeoutMs;
+    this.#delays = new HintDelays({ isEnabled: clock === systemClock });
     this.#begin = db.prepare('BEGIN');
     this.#commit = db.prepare('COMMIT');
     this.#rollback = db.prepare('ROLLBACK');
@@ -228,7 +234,7 @@ export class Store implements StoreAccess {
     ];
     this.changeLog = new ChangeLog(db);
     const { changeLog } = this;
-    const onPoll = (): void => void this.#files.replacedError('poll', performance.now());
+    const onPoll = (): void => void this.#files.replacedError('poll', platform.monotonic());
     this.wakeUps = new WakeUps({ db, clock: this.clock, pollMs, changeLog, flaggedSince, onPoll });
     this.#groupCommit = new GroupCommit({
       db,
@@ -238,7 +244,7 @@ export class Store implements StoreAccess {
       busyTimeoutMs,
       onStep: () => this.#shareClock(),
       onSetBack: (scope) => this.#showHidden(scope),
-      storeError: (operation) => this.#files.replacedError(operation, performance.now()),
+      storeError: (operation) => this.#files.replacedError(operation, platform.monotonic()),
       beforeCommit: ({ effects, now }) => {
         // A freed place ends the waits of workers for limited definitions.
         if (this.limitRows.hasFreed()) {
@@ -250,6 +256,7 @@ export class Store implements StoreAccess {
       onCommitted: (effects) => {
         changeLog.confirm();
         this.wakeUps.announce(effects);
+        this.#walGrowth.committed();
       },
     });
     this.openTransactions = new OpenTransactions({
@@ -288,19 +295,29 @@ export class Store implements StoreAccess {
     );
   }
 
-  async write<Item, Result>(
+  write<Item, Result>(
     operation: string,
     items: readonly Item[],
     work: (scope: Scope, item: Item) => Result,
   ): Promise<readonly Result[]> {
-    this.assertOpen(operation);
-    if (items.length === 0) return [];
-    return this.writeOnce(operation, (scope) => items.map((item) => work(scope, item)));
+    if (items.length === 0 && this.#closing === undefined) return Promise.resolve([]);
+    const [only] = items;
+    return this.writeOnce(
+      operation,
+      items.length === 1
+        ? (scope) => [work(scope, only as Item)]
+        : (scope) => items.map((item) => work(scope, item)),
+    );
   }
 
-  async writeOnce<T>(operation: string, work: (scope: Scope) => T): Promise<T> {
-    this.assertOpen(operation);
-    this.openTransactions.assertOutside(operation);
+  // Not async: a promise that an async function returns settles three microtasks later.
+  writeOnce<T>(operation: string, work: (scope: Scope) => T): Promise<T> {
+    try {
+      this.assertOpen(operation);
+      this.openTransactions.assertOutside(operation);
+    } catch (error) {
+      return Promise.reject(error instanceof Error ? error : new Error(String(error)));
+    }
     return this.#groupCommit.run(operation, work);
   }
 
@@ -309,7 +326,7 @@ export class Store implements StoreAccess {
    * The transaction halves the time per row, because SQLite locks the file once.
    */
   async read<T>(operation: string, work: () => T): Promise<T> {
-    const now = performance.now();
+    const now = platform.monotonic();
     const deadline = now + this.#busyTimeoutMs;
     for (;;) {
       this.assertOpen(operation);
@@ -318,8 +335,9 @@ export class Store implements StoreAccess {
       try {
         return this.#snapshot(work);
       } catch (error) {
-        if (!isBusy(error) || performance.now() > deadline) throw toProviderError(operation, error);
-        await delay(Math.random() * 10);
+        if (!isBusy(error) || platform.monotonic() > deadline)
+          throw toProviderError(operation, error);
+        await delay(platform.random() * 10);
       }
     }
   }
@@ -339,10 +357,12 @@ export class Store implements StoreAccess {
   }
 
   async fetch<T>(fetch: Fetch<T>): Promise<readonly T[]> {
-    const { operation, topic, max, waitMs, signal, claim } = fetch;
+    const { operation, topic, key, max, waitMs, signal, claim } = fetch;
     this.assertOpen(operation);
     if (max < 1) return [];
     const deadline = this.clock.monotonic() + waitMs;
+    let cause: WakeCause = 'none';
+    let dueSince = Infinity;
     for (let reads = 0; ; reads++) {
       // Read without the write lock, so that an idle worker never writes. No commit can be missed before the wait:
       // no other code of this process runs meanwhile, and `data_version` shows commits of others.
@@ -352,11 +372,18 @@ export class Store implements StoreAccess {
       if (reads > 0 && leftMs < 0) return [];
       const nextAt = await this.#readNextAt(fetch, now);
       if (signal?.aborted === true || this.#closing !== undefined) return [];
-      if (nextAt <= now || this.clock.wasSetBack) {
+      const delayMs = leftMs <= 0 || cause === 'own' ? 0 : this.#delays.get(key);
+      dueSince = sinceWhen({ nextAt, now, before: dueSince });
+      if (dueSince + delayMs <= now || this.clock.wasSetBack) {
         const claimed = await this.#groupCommit.run(operation, claim);
+        if (claimed.length > 0) this.#delays.found(key);
+        else if (cause === 'foreign') this.#delays.missed(key);
         if (claimed.length > 0 || leftMs <= 0) return claimed;
       } else if (leftMs <= 0) return [];
-      else await this.wakeUps.wait({ topic, until: Math.min(now + leftMs, nextAt), signal });
+      else {
+        const until = Math.min(now + leftMs, Math.min(nextAt, dueSince) + delayMs);
+        cause = await this.wakeUps.wait({ topic, until, signal });
+      }
     }
   }
 
@@ -376,6 +403,7 @@ export class Store implements StoreAccess {
     await Promise.resolve();
     this.wakeUps.close();
     await this.#groupCommit.drain();
+    this.#walGrowth.close();
     this.#db.close();
   }
 }

@@ -1,10 +1,12 @@
-// The folders of this package from which operations are issued, in src/ or dist/. A CommonJS bundle has no `import.meta.url`.
+// The folders of this package from which operations are issued: sources, also as named by source maps, or built chunks.
+// A CommonJS bundle has no `import.meta.url`.
 const here = import.meta.url as string | undefined;
+const sources = ['replay/', 'orchestration/', 'flows/'];
 const ownFolders =
   here === undefined
     ? []
-    : ['replay/', 'orchestration/', 'flows/'].map(
-        (folder) => new URL(`../../${folder}`, here).pathname,
+    : [...sources.map((folder) => `../../../src/${folder}`), '../../chunks/'].map(
+        (folder) => new URL(folder, here).pathname,
       );
 const maxFrames = 20;
 

@@ -1,4 +1,3 @@
-import { setImmediate } from 'node:timers';
 import type { Clock } from '../../model/clock.ts';
 import { cleanReason } from '../../model/cancel.ts';
 import { assertDecoded } from '../../model/encoding/assert-decoded.ts';
@@ -17,6 +16,7 @@ import type { CommitResult } from '../../providers/contract/turn.ts';
 import type { HandBackResult, WorkItem } from '../../providers/contract/work-queue.ts';
 import type { BreakerOutcome } from '../../tasks/circuit-breaker.ts';
 import type { TaskClient } from '../../tasks/task.ts';
+import { IndexedList } from './indexed-list.ts';
 import { SessionReader } from './session-reader.ts';
 import { ActivityRun } from './activity-run.ts';
 import type { RunEnvironment } from './run-environment.ts';
@@ -31,9 +31,11 @@ import { reportFailedAttempt, reportSafely, reportTaskEnd } from '../maintenance
 import type { SeriesCounters } from '../maintenance/series-counters.ts';
 import type { RunningActivityContext } from './running-context.ts';
 import { handBackUnencoded, type SettledActivity } from '../turns/completions.ts';
+import { ClaimsAhead, type PlaceAhead } from './claims-ahead.ts';
 import { StartSlices, type LeakedHandlers, type Slots, type WorkLimiter } from './concurrency.ts';
 import { WorkFetcher } from './work-fetcher.ts';
 import type { WorkHandler, WorkHandlers } from './work-handlers.ts';
+import { nextIteration } from '../../model/platform.ts';
 
 export interface ActivityDispatcherParams {
   readonly provider: Provider;
@@ -64,7 +66,8 @@ export class ActivityDispatcher {
   readonly #environment: RunEnvironment;
   /** The tasks that are handled in batches, by name. */
   readonly #gatherers: ReadonlyMap<string, BatchGatherer>;
-  readonly #running = new Set<ActivityRun>();
+  readonly #running = new IndexedList<ActivityRun>();
+  readonly #ahead: ClaimsAhead;
   readonly #pendingReleases = new Set<Promise<void>>();
   /** Claims being released whose handler never started. */
   readonly #unstartedReleases = new Set<WorkItem>();
@@ -95,8 +98,10 @@ export class ActivityDispatcher {
         .batches()
         .map((batch) => [batch.task, new BatchGatherer(batch, this.#environment, params.slots)]),
     );
+    this.#ahead = new ClaimsAhead(clock);
     this.#fetcher = new WorkFetcher({
       ...params,
+      ahead: this.#ahead,
       batches: [...this.#gatherers.values()],
       take: (item, claimedAt) => this.#take(item, claimedAt),
     });
@@ -124,6 +129,7 @@ export class ActivityDispatcher {
   async stop(): Promise<void> {
     await this.#fetcher.stop();
     for (const gatherer of this.#gatherers.values()) gatherer.stop();
+    this.#ahead.handBack();
     if (this.#running.size > 0) await this.#endRunning();
     await this.released();
   }
@@ -140,24 +146,38 @@ export class ActivityDispatcher {
     await Promise.race([idle, pause(clock, options.shutdownGraceMs, finished.signal)]);
     finished.abort();
     const reason = new CanceledError('the worker is shutting down', 'shutdown');
-    for (const run of this.#running) run.abort(reason);
+    for (const run of this.#running.values()) run.abort(reason);
     // Handlers that react to their signal end within this iteration. The others are released without waiting.
-    await new Promise((resolve) => setImmediate(resolve));
-    for (const run of this.#running) run.abandon();
+    await nextIteration();
+    for (const run of this.#running.values()) run.abandon();
     if (this.#running.size > 0) await idle;
   }
 
   #take(item: WorkItem, claimedAt: number): void {
     const { slots } = this.#params;
     // Acks may have claimed items for the last slots while the fetch waited. Leave this item to others.
-    if (slots.free === 0 && item.cancel === null && !this.#hasPlace(item)) {
+    const isFull = slots.free === 0 && item.cancel === null && !this.#hasPlace(item);
+    if (isFull && !this.#mayWait(item)) {
       this.#abandon(item, this.#gatherers.get(taskNameOf(item.name, item.kind))?.noPlace);
       return;
     }
     const accepted = this.#accept(item, claimedAt);
     if (accepted === undefined) return;
+    if (isFull) {
+      const place = this.#ahead.add(accepted.run);
+      accepted.run.waitFor(place.granted);
+      this.#start(accepted, place);
+      return;
+    }
     if (accepted.gatherer === undefined) slots.take(1);
     this.#start(accepted);
+  }
+
+  /** Whether an item may wait for a slot. One of a task with its own limits may not. */
+  #mayWait(item: WorkItem): boolean {
+    if (!this.#ahead.isFast || this.#fetcher.isStopping) return false;
+    const handler = this.#params.handlers.find(item);
+    return handler !== undefined && handler.limiter === undefined && handler.batch === undefined;
   }
 
   /** Whether an item joins a batch, which has its slot already. */
@@ -245,7 +265,7 @@ export class ActivityDispatcher {
     const { maxClaims } = this.#params.options;
     if (item.claims <= maxClaims) return false;
     const unbegun = [...this.#unstartedReleases];
-    for (const run of this.#running) if (!run.hasBegun) unbegun.push(run.item);
+    for (const run of this.#running.values()) if (!run.hasBegun) unbegun.push(run.item);
     const identity = identityOf(item);
     const own = unbegun.filter((other) => identityOf(other) === identity).length;
     return item.claims - own > maxClaims;
@@ -280,7 +300,7 @@ export class ActivityDispatcher {
     return mark;
   }
 
-  #start({ run, handler, gatherer }: AcceptedRun): void {
+  #start({ run, handler, gatherer }: AcceptedRun, place?: PlaceAhead): void {
     const { kind, name, claims, failures, nowMs, dueAt } = run.item;
     const { series, options } = this.#params;
     series.waited(name, nowMs, nowMs - dueAt);
@@ -291,12 +311,17 @@ export class ActivityDispatcher {
     }
     this.#running.add(run);
     if (gatherer !== undefined) run.join(gatherer.add(run));
-    void this.#follow(run, handler);
+    void this.#follow(run, handler, place);
   }
 
-  async #follow(run: ActivityRun, { limiter, hasOnFail, batch }: WorkHandler): Promise<void> {
-    const { clock, options, slots, settle } = this.#params;
-    const startedAt = clock.monotonic();
+  async #follow(
+    run: ActivityRun,
+    { limiter, hasOnFail, batch }: WorkHandler,
+    place: PlaceAhead | undefined,
+  ): Promise<void> {
+    const { clock, options, settle } = this.#params;
+    let startedAt = clock.monotonic();
+    if (place !== undefined) void place.granted.then(() => (startedAt = clock.monotonic()));
     const endAttempt = limiter?.start();
     const result = await run.run();
     const endedAt = clock.monotonic();
@@ -313,8 +338,15 @@ export class ActivityDispatcher {
     }
     this.#running.delete(run);
     // A batch has one slot for all of its runs.
-    if (batch === undefined) slots.release(1);
+    if (place?.hasSlot === false) this.#ahead.leave(place);
+    else if (batch === undefined) this.#freeSlot(endedAt - startedAt);
     if (this.#running.size === 0) this.#idle?.();
+  }
+
+  /** Passes the slot of a run on, or frees it. */
+  #freeSlot(heldMs: number): void {
+    this.#ahead.ended(heldMs);
+    if (!this.#ahead.grantNext()) this.#params.slots.release(1);
   }
 
   #retry(run: ActivityRun, result: AttemptResult & { kind: 'retry' }): void {

@@ -20,7 +20,7 @@ import {
   transactAttempt,
   type AttemptTransaction,
 } from './attempt-transaction.ts';
-import { callInMiddleware, hasBlocked, hasNoMiddleware, toTracedAttempt } from './handler-call.ts';
+import { callInMiddleware, hasBlocked, hasNoMiddleware, beginAttempt } from './handler-call.ts';
 import { disposeOf, type WorkHandler, type WorkOptions } from './work-handlers.ts';
 import { watchdogMs } from '../watchdog/watchdog.ts';
 import {
@@ -30,6 +30,7 @@ import {
   type RunOperations,
 } from './running-context.ts';
 import { runAsHolder, type LoopHold, type LoopHolder } from '../watchdog/loop-holder.ts';
+import type { Indexed } from './indexed-list.ts';
 import { RunningBatchRun } from '../batches/batch-contexts.ts';
 import type { BatchedAttempt, BatchMember } from '../batches/batch-member.ts';
 import type { Emitter } from './emitter.ts';
@@ -38,10 +39,12 @@ import { startIsolated, type IsolatedHandler } from './isolated-handler.ts';
 import { callInSpan, reportLeak, reportSafely } from '../maintenance/reports.ts';
 import type { StoreTransaction } from '../../model/store-transaction.ts';
 import type { TransactionOptions } from '../../orchestration/activity-context.ts';
+import { platform } from '../../model/platform.ts';
 
 /** One attempt of an activity or task. Runs the handler, delivers cancels, and returns its result. */
-export class ActivityRun implements LoopHolder, RunOperations, BatchedAttempt {
+export class ActivityRun implements LoopHolder, RunOperations, BatchedAttempt, Indexed {
   readonly item: WorkItem;
+  index = 0;
   readonly #handler: WorkHandler;
   readonly #environment: RunEnvironment;
   readonly #context: RunningActivityContext;
@@ -65,6 +68,8 @@ export class ActivityRun implements LoopHolder, RunOperations, BatchedAttempt {
   /** Its place in a batch. Only for tasks with `batch`. */
   #member: BatchMember | undefined;
   #beganAt: number | undefined;
+  /** Resolves when a run that was claimed ahead has a slot. */
+  #slot: Promise<void> | undefined;
 
   constructor(item: WorkItem, handler: WorkHandler, environment: RunEnvironment) {
     this.item = item;
@@ -110,6 +115,11 @@ export class ActivityRun implements LoopHolder, RunOperations, BatchedAttempt {
     this.#member = member;
   }
 
+  /** Makes user code wait for a slot. Call it before `run()`. */
+  waitFor(slot: Promise<void>): void {
+    this.#slot = slot;
+  }
+
   get batchRun(): RunningBatchRun {
     if (this.#context instanceof RunningBatchRun) return this.#context;
     throw new Error('The run is not a member of a batch.');
@@ -129,15 +139,15 @@ export class ActivityRun implements LoopHolder, RunOperations, BatchedAttempt {
     this.#hasBegun = true;
     const { telemetry, logger, name } = this.#environment.options;
     if (telemetry === undefined || this.#span !== undefined) return;
-    reportSafely(logger, () => (this.#span = telemetry.attempt(toTracedAttempt(this.item, name))));
+    reportSafely(logger, () => (this.#span = beginAttempt(telemetry, this.item, name)));
   }
 
   /** Ends the span of the attempt. */
   endSpan(outcome: string, result: AttemptResult): void {
     const span = this.#span;
-    if (span === undefined) return;
+    if (span?.end === undefined) return;
     const failure = 'failure' in result ? result.failure : undefined;
-    reportSafely(this.#environment.options.logger, () => span.end(outcome, failure));
+    reportSafely(this.#environment.options.logger, () => span.end?.(outcome, failure));
   }
 
   /** Returns the heartbeat since the last renewal, for the next one. */
@@ -315,10 +325,12 @@ export class ActivityRun implements LoopHolder, RunOperations, BatchedAttempt {
         if (skipped?.value === true) this.#end({ kind: 'skipped' });
         if (skipped?.value !== false) return;
       }
+      const loaded =
+        handler.load === undefined ? undefined : await handler.load(input.value, this.item);
       const member = this.#member;
       const output =
         member === undefined
-          ? await this.#begin(() => this.#runHandler(input.value))
+          ? await this.#begin(() => this.#runHandler(input.value, loaded))
           : await this.#runInBatch(member, input.value);
       if (output === undefined) return;
       if (this.#committed !== undefined) {
@@ -354,6 +366,11 @@ export class ActivityRun implements LoopHolder, RunOperations, BatchedAttempt {
     const { starts, leases } = this.#environment;
     // The timeout does not include the wait for the start, unless user code has begun: then it runs on.
     if (!this.#hasBegun) this.#cancelTimeout?.();
+    if (this.#slot !== undefined) {
+      await this.#slot;
+      this.#slot = undefined;
+      if (this.#finish === undefined) return undefined;
+    }
     const admitted = starts.admit();
     if (admitted !== undefined) await admitted;
     for (let asked = leases.pendingRenewal(this.lockToken); asked !== undefined;) {
@@ -392,7 +409,7 @@ export class ActivityRun implements LoopHolder, RunOperations, BatchedAttempt {
     return { value: await this.#around(input, () => member.enter(input)) };
   }
 
-  #runHandler(input: unknown): unknown {
+  #runHandler(input: unknown, loaded: unknown): unknown {
     const { item } = this;
     const handler = this.#handler;
     const { options } = this.#environment;
@@ -400,10 +417,10 @@ export class ActivityRun implements LoopHolder, RunOperations, BatchedAttempt {
     if (isolated === undefined) {
       this.#isHandling = true;
       this.#markBegun();
-      const begunAt = performance.now();
+      const begunAt = platform.monotonic();
       const watchdogAt = watchdogMs();
       try {
-        const handle = (): unknown => handler.run(this.#context, input, item);
+        const handle = (): unknown => handler.run(this.#context, input, item, loaded);
         const call = hasNoMiddleware(options, item)
           ? handle
           : (): unknown => this.#around(input, handle);
@@ -412,7 +429,7 @@ export class ActivityRun implements LoopHolder, RunOperations, BatchedAttempt {
           this.#span === undefined ? call : () => callInSpan(this.#span, call),
         );
       } finally {
-        const ms = performance.now() - begunAt;
+        const ms = platform.monotonic() - begunAt;
         if (hasBlocked(options, ms, watchdogAt)) this.#environment.onBlocked(item, ms);
       }
     }

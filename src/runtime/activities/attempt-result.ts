@@ -6,6 +6,7 @@ import type { CommitResult } from '../../providers/contract/turn.ts';
 import type { WorkItem } from '../../providers/contract/work-queue.ts';
 import type { Outcome } from '../turns/completions.ts';
 import type { WorkOptions } from './work-handlers.ts';
+import { platform } from '../../model/platform.ts';
 
 /** The result of one attempt: an outcome, a retry, or a release without an outcome. */
 export type AttemptResult =
@@ -38,7 +39,7 @@ export function toFailedResult(
   const delayMs =
     retry === undefined
       ? undefined
-      : nextRetryDelayMs(retry, attempts, { failure, classes }, Math.random);
+      : nextRetryDelayMs(retry, attempts, { failure, classes }, () => platform.random());
   if (retry === undefined || delayMs === undefined)
     return { kind: 'failed', failure: attempts > 1 ? { ...failure, attempts } : failure };
   return { kind: 'retry', failure, delayMs, maxAttempts: retry.maxAttempts };

@@ -1,10 +1,10 @@
-import { setImmediate } from 'node:timers';
 import {
   CircuitBreaker,
   type BreakerOutcome,
   type ResolvedBreaker,
 } from '../../tasks/circuit-breaker.ts';
 import type { WorkSource } from './work-source.ts';
+import { platform } from '../../model/platform.ts';
 
 /** The slots of a worker: its limit on concurrent handlers. */
 export class Slots {
@@ -138,10 +138,10 @@ export class StartSlices {
   }
 
   #hasTime(): boolean {
-    const now = performance.now();
+    const now = platform.monotonic();
     if (this.#endsAt !== undefined) return now < this.#endsAt;
     this.#endsAt = now + sliceMs;
-    setImmediate(() => void this.#nextSlice());
+    platform.setImmediate(() => void this.#nextSlice());
     return true;
   }
 

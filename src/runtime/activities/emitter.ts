@@ -1,4 +1,3 @@
-import { setImmediate as nextIteration } from 'node:timers/promises';
 import type { Clock } from '../../model/clock.ts';
 import { PerdureError } from '../../model/failures/errors.ts';
 import { encodeChunkSource } from '../../model/values/chunk-source.ts';
@@ -6,15 +5,27 @@ import type { Payload } from '../../model/values/payload.ts';
 import { randomToken } from '../../model/values/random-id.ts';
 import type { Hint } from '../../providers/contract/provider.ts';
 import type { AppendResult, StreamStore } from '../../providers/contract/streams.ts';
-import type { WorkItem } from '../../providers/contract/work-queue.ts';
 import { withRetries } from '../maintenance/provider-retry.ts';
 import { reportSafely } from '../maintenance/reports.ts';
 import type { ResolvedOptions } from '../options.ts';
-import type { RunningActivityContext } from './running-context.ts';
+import { nextIteration } from '../../model/platform.ts';
+
+/** The work item of a handler, or a step with the claim on its instance. */
+interface EmittingClaim {
+  readonly instanceId: string;
+  readonly executionId: number;
+  readonly name: string;
+  readonly operation: number;
+  /** The number of failed attempts. */
+  readonly failures: number;
+  readonly lockToken: string;
+}
 
 export interface EmitterParams {
-  readonly item: WorkItem;
-  readonly context: Pick<RunningActivityContext, 'signal' | 'throwIfCanceled'>;
+  readonly item: EmittingClaim;
+  /** What the token of `item` has claimed. Default: a work item. */
+  readonly claim?: 'instance';
+  readonly context: { readonly signal: AbortSignal; throwIfCanceled(): void };
   readonly store: StreamStore;
   readonly clock: Clock;
   readonly options: ResolvedOptions;
@@ -44,7 +55,7 @@ const firstWaitMs = 50;
 const maxWaitMs = 1_000;
 
 /**
- * Stores the chunks of one handler in order: in the recorded stream of its run, or in the stream of its job. Chunks wait
+ * Stores the chunks of one handler or step in order: in the recorded stream of its run, or in the stream of its job. Chunks wait
  * here while the stream of a job is full.
  */
 export class Emitter {
@@ -101,7 +112,7 @@ export class Emitter {
     }
     throw new PerdureError(
       'STREAM_OVERFLOW',
-      `The handler of ${JSON.stringify(name)} has more than ${maxQueuedBytes} bytes of chunks that are not stored yet. Await ctx.emit().`,
+      `${JSON.stringify(name)} has emitted more than ${maxQueuedBytes} bytes of chunks that are not stored yet. Await emit().`,
     );
   }
 
@@ -166,7 +177,7 @@ export class Emitter {
 
   /** Stores at most `most` chunks. Returns `undefined` if they do not fit. */
   async #trySend(most: number): Promise<Sent | undefined> {
-    const { item, context, store, clock, options } = this.#params;
+    const { item, claim, context, store, clock, options } = this.#params;
     context.throwIfCanceled();
     const some = this.#queue.slice(0, most);
     const { instanceId, lockToken } = item;
@@ -176,12 +187,14 @@ export class Emitter {
       maxBytes: options.streamLimitBytes,
     };
     const chunks = some.map(({ payload }) => payload);
-    const request = { instanceId, lockToken, chunks, ...limits };
+    const request = { instanceId, lockToken, ...(claim && { claim }), chunks, ...limits };
     let isRepeated = false;
     const retry = {
       clock,
       logger: options.logger,
-      deadline: clock.monotonic() + options.activityLeaseMs,
+      deadline:
+        clock.monotonic() +
+        (claim === 'instance' ? options.orchestrationLeaseMs : options.activityLeaseMs),
     };
     const [result = 'lost'] = await withRetries(retry, () => {
       const call = { ...request, record: { ...record, isRepeated } };

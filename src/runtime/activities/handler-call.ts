@@ -1,15 +1,18 @@
-import type { TracedAttempt } from '../../model/telemetry.ts';
-import { traceOfOptions } from '../../model/trace-context.ts';
+import type { AttemptSpan, Telemetry } from '../../model/telemetry.ts';
+import { isSampled, traceOfOptions } from '../../model/trace-context.ts';
 import type { WorkItem } from '../../providers/contract/work-queue.ts';
 import type { ResolvedOptions } from '../options.ts';
 import { isDebugged, wasStopped } from '../watchdog/watchdog.ts';
 import type { RunningActivityContext } from './running-context.ts';
 
-/** The attempt of an item, for its span. */
-export function toTracedAttempt(item: WorkItem, worker: string): TracedAttempt {
+/** Begins the span of the attempt of an item. */
+export function beginAttempt(telemetry: Telemetry, item: WorkItem, worker: string): AttemptSpan {
   const { kind, name, instanceId, executionId, operation, orchestration } = item;
-  const { failures, claims, nowMs, dueAt, options, trace } = item;
-  return {
+  const { failures, claims, nowMs, dueAt, options } = item;
+  const trace = item.trace ?? traceOfOptions(options);
+  if (telemetry.unsampled !== undefined && trace !== undefined && !isSampled(trace))
+    return telemetry.unsampled(trace);
+  return telemetry.attempt({
     kind,
     name,
     instanceId,
@@ -20,8 +23,8 @@ export function toTracedAttempt(item: WorkItem, worker: string): TracedAttempt {
     isRetry: failures > 0 || claims > 1,
     waitedMs: Math.max(0, nowMs - dueAt),
     worker,
-    trace: trace ?? traceOfOptions(options),
-  };
+    trace,
+  });
 }
 
 /** Whether there is no middleware around the attempt of an item. */

@@ -2,6 +2,7 @@ import { expect, it } from 'vitest';
 import { systemClock } from '../../model/clock.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
 import { resolveOptions } from '../options.ts';
+import { ClaimsAhead } from './claims-ahead.ts';
 import { Slots, type WorkLimiter } from './concurrency.ts';
 import { WorkFetcher } from './work-fetcher.ts';
 import type { WorkHandlers } from './work-handlers.ts';
@@ -27,6 +28,7 @@ function setUp(limiters: readonly Partial<WorkLimiter>[]) {
     clock: systemClock,
     options: resolveOptions({}, 'build'),
     slots,
+    ahead: new ClaimsAhead(systemClock),
     handlers: handlers as WorkHandlers,
     batches: [],
     take: () => undefined,

@@ -1,4 +1,3 @@
-import { setImmediate } from 'node:timers';
 import type { Clock } from '../../model/clock.ts';
 import { isPerdureError, type PerdureError } from '../../model/failures/errors.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
@@ -6,15 +5,18 @@ import type { WorkItem } from '../../providers/contract/work-queue.ts';
 import { claimedSince } from '../leases/leases.ts';
 import type { ResolvedOptions } from '../options.ts';
 import { pause } from '../maintenance/provider-retry.ts';
+import type { ClaimsAhead } from './claims-ahead.ts';
 import type { Slots } from './concurrency.ts';
 import type { WorkHandlers } from './work-handlers.ts';
 import type { WorkSource } from './work-source.ts';
+import { nextIteration } from '../../model/platform.ts';
 
 export interface WorkFetcherParams {
   readonly provider: Provider;
   readonly clock: Clock;
   readonly options: ResolvedOptions;
   readonly slots: Slots;
+  readonly ahead: ClaimsAhead;
   readonly handlers: WorkHandlers;
   /** Tasks that are handled in batches. */
   readonly batches: readonly WorkSource[];
@@ -25,6 +27,8 @@ export interface WorkFetcherParams {
 
 const errorPauseMs = 200;
 const flaggedBatch = 100;
+// While handlers end within milliseconds, flagged items of dead workers can wait that long.
+const aheadPauseMs = 50;
 // Abort reasons. Symbols, because a default reason would create an error with a stack each time.
 const slotFreed = Symbol('slot freed');
 const noSlotLeft = Symbol('no free slot');
@@ -57,12 +61,18 @@ export class WorkFetcher {
     this.#params = params;
     this.#sources = [...params.handlers.limiters(), ...params.batches];
     params.slots.onFree(() => this.#wake());
+    params.ahead.onRoom(() => this.#wake());
     for (const source of params.batches) {
       source.observe?.({
         opened: () => this.#wake(),
         closed: () => this.#pollsOfSources.get(source)?.(),
       });
     }
+  }
+
+  /** A run that is claimed ahead would hold a place of its limit, or of a batch, without running. */
+  get #mayClaimAhead(): boolean {
+    return this.#sources.length === 0 && !this.#params.handlers.hasSharedLimits;
   }
 
   get isStopping(): boolean {
@@ -113,7 +123,15 @@ export class WorkFetcher {
   }
 
   async #fetchUnbounded(unbounded: Names): Promise<void> {
-    const { slots } = this.#params;
+    const { clock, slots, ahead } = this.#params;
+    if (slots.free === 0 && ahead.isFast && this.#mayClaimAhead) {
+      if (ahead.room === 0) await this.#untilWoken(clock.monotonic() + aheadPauseMs);
+      if (this.isStopping) return;
+      if (slots.free === 0 && ahead.room > 0) {
+        await this.#fetchUntilFree({ max: ahead.room, ...unbounded });
+        return;
+      }
+    }
     // Handlers that end in the same event loop iteration free slots for one fetch, which shares a transaction with
     // their acks.
     if (slots.free === 0) await nextIteration();
@@ -185,15 +203,20 @@ export class WorkFetcher {
 
   /** Without a free slot, fetches only canceled items of dead workers. Acking them needs no slot. */
   async #fetchFlagged(): Promise<void> {
+    await this.#fetchUntilFree({ max: flaggedBatch, names: [], tasks: [] });
+    await nextIteration();
+  }
+
+  /** Fetches without a free slot. Does not wait for work after one is free. */
+  async #fetchUntilFree(params: Names & { readonly max: number }): Promise<void> {
     const freed = new AbortController();
     const wake = (): void => freed.abort(slotFreed);
     this.#wakers.add(wake);
     try {
-      await this.#fetch({ max: flaggedBatch, names: [], tasks: [], signal: freed.signal });
+      await this.#fetch({ ...params, signal: freed.signal });
     } finally {
       this.#wakers.delete(wake);
     }
-    await nextIteration();
   }
 
   /** Returns the number of items. */
@@ -248,8 +271,4 @@ export class WorkFetcher {
   #endSourcePolls(): void {
     for (const end of this.#pollsOfSources.values()) end();
   }
-}
-
-function nextIteration(): Promise<void> {
-  return new Promise((resolve) => void setImmediate(resolve));
 }

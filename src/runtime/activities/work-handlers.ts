@@ -3,6 +3,7 @@ import {
   type ActivityOptions,
   decodeHeaders,
 } from '../../model/work-item-options.ts';
+import { toSharedLimits } from '../../model/limit-options.ts';
 import { taskActivityName } from '../../model/task-call.ts';
 import type { StandardSchema } from '../../model/definition.ts';
 import { LockLostError, PerdureError } from '../../model/failures/errors.ts';
@@ -23,9 +24,14 @@ import type { WorkBatch } from '../batches/batch.ts';
 /** The handlers of a worker, by kind and name of the work item. */
 export class WorkHandlers {
   readonly #byKind: Readonly<Record<WorkItem['kind'], Map<string, WorkHandler>>>;
+  /** Whether a definition declares limits that hold over all workers. */
+  readonly hasSharedLimits: boolean;
 
   constructor(registry: Registry, tasks: TaskRegistry, provider: Provider) {
     const definitions = tasks.all();
+    this.hasSharedLimits = [...definitions, ...registry.activities()].some(
+      (one) => toSharedLimits(one) !== undefined,
+    );
     const limits = new Map(definitions.map((one) => [one, toTaskLimits(one)]));
     this.#byKind = {
       activity: new Map([
@@ -96,7 +102,9 @@ export interface WorkHandler {
   options(item: WorkItem): WorkOptions;
   /** Whether the task's condition is false, so that the run is skipped. */
   isSkipped?(context: RunningActivityContext, input: unknown, item: WorkItem): Promise<boolean>;
-  run(context: RunningActivityContext, input: unknown, item: WorkItem): unknown;
+  /** Reads what the handler needs from the store, before the last check of the lease. */
+  load?(input: unknown, item: WorkItem): Promise<unknown>;
+  run(context: RunningActivityContext, input: unknown, item: WorkItem, loaded: unknown): unknown;
   /** Disposes of a result whose caller no longer exists. */
   readonly onAbandoned?: OnAbandoned<unknown>;
 }
@@ -219,10 +227,11 @@ function onFailHandler(definition: TaskDefinition, provider: Provider): WorkHand
     inputSchema: undefined,
     hasOnFail: false,
     options: (item) => withCheckedHeaders(item, options),
-    run: async (context, input, item) => {
+    load: (input, item) => readFailedRun(provider, item, input),
+    run: (context, _input, _item, failedRun) => {
       if (onFail === undefined)
         throw toError(platformFailure('UNREGISTERED', noOnFail(definition.name)));
-      return onFail.handler(taskContext(context), await readFailedRun(provider, item, input));
+      return onFail.handler(taskContext(context), failedRun as FailedRun);
     },
   };
 }

@@ -14,6 +14,7 @@ import { RunningBatchContext } from './batch-contexts.ts';
 import { invalidResult, unsettled } from './batch-errors.ts';
 import { BatchMember, type BatchedAttempt, type MemberState } from './batch-member.ts';
 import { BatchTransaction } from './batch-transaction.ts';
+import { platform } from '../../model/platform.ts';
 
 /** The batches of a task, in the code of the worker. */
 export interface WorkBatch {
@@ -203,12 +204,12 @@ export class Batch {
     // expire, and each runs alone at its third claim.
     if (members.length > 1) return call();
     const { options, onBlocked } = this.#environment;
-    const begunAt = performance.now();
+    const begunAt = platform.monotonic();
     const watchdogAt = watchdogMs();
     try {
       return runAsHolder(attempt, call);
     } finally {
-      const ms = performance.now() - begunAt;
+      const ms = platform.monotonic() - begunAt;
       if (hasBlocked(options, ms, watchdogAt)) onBlocked(attempt.item, ms);
     }
   }

@@ -9,7 +9,8 @@ export interface Lease {
 }
 
 interface Held<L> {
-  readonly lease: L;
+  /** Emptied by its removal: the map may keep the entry until the next full garbage collection. */
+  lease: L | undefined;
   renewedAt: number;
   /** The pending renewal that a hint requested. */
   pending?: Promise<boolean> | undefined;
@@ -60,7 +61,10 @@ export class Leases<L extends Lease> {
 
   /** Stops renewing a claim that was settled or released. */
   remove(lockToken: string): void {
+    const held = this.#held.get(lockToken);
+    if (held === undefined) return;
     this.#held.delete(lockToken);
+    held.lease = undefined;
   }
 
   /** Whether the lease is still valid by the monotonic clock. */
@@ -138,15 +142,19 @@ export class Leases<L extends Lease> {
     return allRenewed;
   }
 
-  async #renewBatch(batch: readonly Held<L>[]): Promise<boolean> {
+  async #renewBatch(due: readonly Held<L>[]): Promise<boolean> {
     const { clock, logger, renew } = this.#params;
+    const leases: L[] = [];
+    // Some may have been removed while earlier batches were renewed.
+    const batch = due.filter(({ lease }) => lease !== undefined && leases.push(lease) > 0);
+    if (batch.length === 0) return true;
     const sentAt = clock.monotonic();
     // The leases may expire before the store responds.
     const cancelDeadline = clock.setTimer(this.#firstDeadline(batch) - sentAt, () =>
       this.#dropExpired(batch),
     );
     try {
-      const results = await renew(batch.map((held) => held.lease));
+      const results = await renew(leases);
       batch.forEach((held, index) => {
         if (results[index] === true) held.renewedAt = sentAt;
         else this.#lose(held);
@@ -173,8 +181,10 @@ export class Leases<L extends Lease> {
 
   #lose(held: Held<L>): void {
     // The claim may have been settled during the renewal. Then it is not lost.
-    if (!this.#held.delete(held.lease.lockToken)) return;
-    held.lease.onLost();
+    const { lease } = held;
+    if (lease === undefined || this.#held.get(lease.lockToken) !== held) return;
+    this.remove(lease.lockToken);
+    lease.onLost();
   }
 }
 

@@ -3,7 +3,6 @@ import type { Clock } from '../../model/clock.ts';
 import { compareVersions } from '../../model/definition.ts';
 import { toSharedLimits, type ResolvedLimits } from '../../model/limit-options.ts';
 import type { Logger } from '../../model/logger.ts';
-import { taskActivityName } from '../../model/task-call.ts';
 import type { OrchestrationDefinition } from '../../orchestration/orchestration.ts';
 import { Registry, type Definitions } from '../../orchestration/registry.ts';
 import type {
@@ -58,11 +57,7 @@ export function limitDeclarations({
   return [
     ...newestVersions(orchestrations).flatMap((one) => declarationOf('orchestration', one)),
     ...activities.flatMap((one) => declarationOf('activity', one)),
-    ...tasks.flatMap((one) => [
-      ...declarationOf('task', one),
-      // Calls of the task by orchestrations.
-      ...declarationOf('activity', { ...one, name: taskActivityName(one?.name) }),
-    ]),
+    ...tasks.flatMap((one) => declarationOf('task', one)),
   ];
 }
 

@@ -1,6 +1,7 @@
 import type { Clock } from '../../model/clock.ts';
 import { ProviderError } from '../../model/failures/errors.ts';
 import type { Logger } from '../../model/logger.ts';
+import { platform } from '../../model/platform.ts';
 
 const firstDelayMs = 10;
 const maxDelayMs = 1_000;
@@ -25,7 +26,7 @@ export async function withRetries<T>(retry: ProviderRetry, call: () => Promise<T
       const late = retry.clock.monotonic() + delayMs >= retry.deadline;
       if (!(error instanceof ProviderError) || !error.retryable || late) throw error;
       retry.logger.warn({ error, retryInMs: delayMs }, 'store call failed, will retry');
-      await pause(retry.clock, delayMs * (0.5 + Math.random() / 2));
+      await pause(retry.clock, delayMs * (0.5 + platform.random() / 2));
     }
   }
 }

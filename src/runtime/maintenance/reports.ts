@@ -9,13 +9,14 @@ import {
 } from '../../model/failures/failure.ts';
 import type { Logger } from '../../model/logger.ts';
 import type { AttemptSpan, Telemetry } from '../../model/telemetry.ts';
-import { traceOfOptions } from '../../model/trace-context.ts';
+import { isSampled, traceOfOptions } from '../../model/trace-context.ts';
 import type { TerminalStatus } from '../../model/status.ts';
 import type { WorkItem } from '../../providers/contract/work-queue.ts';
 import type { AttemptResult } from '../activities/attempt-result.ts';
 import type { ResolvedOptions } from '../options.ts';
 import type { Outcome } from '../turns/completions.ts';
 import type { SeriesCounters } from './series-counters.ts';
+import { platform } from '../../model/platform.ts';
 
 /**
  * Logs a failed attempt: `warn` if it is retried. The final failure of an activity is `info`: its orchestration
@@ -122,14 +123,16 @@ function traceTaskEnd(
   outcome: Outcome | undefined,
 ): void {
   const trace = traceOfOptions(options);
-  const endedAt = toEpochMs(performance.now());
+  if (telemetry.unsampled !== undefined && trace !== undefined && !isSampled(trace)) return;
+  const calledAt = trace?.at ?? 0;
+  const endedAt = toEpochMs(platform.monotonic());
   telemetry.ended({
     kind: 'task',
     instanceId,
     name,
     status,
     ...(outcome?.kind === 'failed' && { failure: outcome.failure.message }),
-    startedAt: Math.min(trace?.at ?? dueAt, endedAt),
+    startedAt: Math.min(calledAt > 0 ? calledAt : dueAt, endedAt),
     endedAt,
     trace,
   });

@@ -18,7 +18,10 @@ import type { CommitResult, Turn } from '../../providers/contract/turn.ts';
 import type { Hint, Provider } from '../../providers/contract/provider.ts';
 import type { TurnResult } from '../../replay/execution.ts';
 import { Slots, type LeakedHandlers } from '../activities/concurrency.ts';
+import { Emitter, type StreamBackpressure } from '../activities/emitter.ts';
+import { IndexedList } from '../activities/indexed-list.ts';
 import { Leases } from '../leases/leases.ts';
+import { PendingWork } from '../maintenance/pending-work.ts';
 import { withRetries } from '../maintenance/provider-retry.ts';
 import type { ResolvedOptions } from '../options.ts';
 import { toBlocked } from '../turns/blocked-turn.ts';
@@ -28,6 +31,7 @@ import type { WarmCache } from '../turns/warm-cache.ts';
 import type { WarmInstance } from '../turns/warm-instance.ts';
 import { HeldInstance } from './held-instance.ts';
 import { StepRun, type StepMessage, type StepTransactionEnd } from './step-run.ts';
+import { platform } from '../../model/platform.ts';
 
 /** The delay after which a turn runs again that the codec could not encode. */
 const codecRetryMs = 5_000;
@@ -39,6 +43,7 @@ export interface StepHolderParams {
   readonly cache: WarmCache;
   readonly turns: TurnLifecycle;
   readonly leaked: LeakedHandlers;
+  readonly backpressure: StreamBackpressure;
   /** Releases an instance, and runs a turn for outcomes that arrived meanwhile. */
   readonly release: (instance: WarmInstance) => void;
 }
@@ -52,8 +57,8 @@ export class StepHolder {
   /** Instances with steps that wait for a slot, in order. */
   readonly #waiting = new Set<HeldInstance>();
   /** Attempts that run, also those whose claim is over. */
-  readonly #runs = new Set<StepRun>();
-  readonly #pending = new Set<Promise<void>>();
+  readonly #runs = new IndexedList<StepRun>();
+  readonly #pending = new PendingWork();
   #cancelPoll: (() => void) | undefined;
   #isStopping = false;
   #onIdle: (() => void) | undefined;
@@ -123,10 +128,10 @@ export class StepHolder {
     }
     this.#waiting.clear();
     const cancel = clock.setTimer(options.shutdownGraceMs, () => {
-      for (const run of this.#runs) run.abort('shutdown', 'the worker stops');
+      for (const run of this.#runs.values()) run.abort('shutdown', 'the worker stops');
     });
     while (this.#runs.size > 0 || this.#pending.size > 0) {
-      if (this.#pending.size > 0) await Promise.all(this.#pending);
+      if (this.#pending.size > 0) await this.#pending.idle();
       else await new Promise<void>((resolve) => (this.#onIdle = resolve));
     }
     cancel();
@@ -173,12 +178,29 @@ export class StepHolder {
       leaked,
       store: provider,
       lockToken: held.lockToken,
+      newEmitter: (step) => this.#newEmitter(held, step),
       onEnd: (ended, message, transacted) => this.#onEnd(held, ended, message, transacted),
     });
     held.runs.set(id, run);
     this.#runs.add(run);
     this.#slots.take(1);
     run.start();
+  }
+
+  #newEmitter({ instance, lockToken }: HeldInstance, step: StepRun): Emitter {
+    const { provider: store, clock, options, backpressure } = this.#params;
+    const { instanceId, executionId } = instance;
+    const { name, operation, attempt } = step;
+    return new Emitter({
+      item: { instanceId, executionId, name, operation, failures: attempt - 1, lockToken },
+      claim: 'instance',
+      context: step,
+      store,
+      clock,
+      options,
+      backpressure,
+      renewNow: () => this.#leases.renewNow([lockToken]),
+    });
   }
 
   #onEnd(
@@ -241,7 +263,7 @@ export class StepHolder {
     const { instance, settled, messages: stored } = held;
     held.settled = [];
     held.messages = [];
-    const beganAt = performance.now();
+    const beganAt = platform.monotonic();
     const nowMs = Math.floor(clock.now());
     let result: TurnResult;
     let turn: Turn;
@@ -428,12 +450,10 @@ export class StepHolder {
   }
 
   #track(work: Promise<void>): void {
-    const settled = work
-      .catch((error: unknown) => {
-        this.#params.options.logger.error({ error }, 'running steps failed');
-      })
-      .finally(() => this.#pending.delete(settled));
-    this.#pending.add(settled);
+    this.#pending.watch(work);
+    work.catch((error: unknown) => {
+      this.#params.options.logger.error({ error }, 'running steps failed');
+    });
   }
 }
 

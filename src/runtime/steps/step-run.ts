@@ -23,9 +23,12 @@ import type { Operation } from '../../replay/operations.ts';
 import type { StepCall } from '../../replay/step-call.ts';
 import { unsupported } from '../activities/attempt-transaction.ts';
 import type { LeakedHandlers } from '../activities/concurrency.ts';
+import type { Emitter } from '../activities/emitter.ts';
+import type { Indexed } from '../activities/indexed-list.ts';
 import { callInSpan, reportSafely } from '../maintenance/reports.ts';
 import type { ResolvedOptions } from '../options.ts';
 import type { WarmInstance } from '../turns/warm-instance.ts';
+import { platform } from '../../model/platform.ts';
 
 /** The message with the outcome of an attempt. */
 export type StepMessage = Extract<
@@ -49,10 +52,12 @@ export interface StepRunParams {
   readonly store: Pick<Provider, 'name' | 'transact'>;
   /** The claim on the instance. */
   readonly lockToken: string;
+  readonly newEmitter: (run: StepRun) => Emitter;
 }
 
 /** One attempt of a step. Calls the closure, applies its timeouts, and delivers a cancel. */
-export class StepRun implements StepContext {
+export class StepRun implements StepContext, Indexed {
+  index = 0;
   readonly operation: number;
   readonly name: string;
   readonly #step: StepCall;
@@ -70,6 +75,7 @@ export class StepRun implements StepContext {
   #isCommitting = false;
   #isLeaked = false;
   #span: AttemptSpan | undefined;
+  #emitter: Emitter | undefined;
 
   constructor(operation: Operation, instance: WarmInstance, params: StepRunParams) {
     this.operation = operation.id;
@@ -97,6 +103,26 @@ export class StepRun implements StepContext {
 
   get hasEnded(): boolean {
     return this.#ended;
+  }
+
+  throwIfCanceled(): void {
+    if (this.#stopping !== undefined) throw this.#stopping;
+  }
+
+  emit(chunk: unknown): Promise<boolean> {
+    const emitted = this.#emitChunk(chunk);
+    // A closure that does not await its emits is canceled through its signal.
+    emitted.catch(() => undefined);
+    return emitted;
+  }
+
+  async #emitChunk(chunk: unknown): Promise<boolean> {
+    this.throwIfCanceled();
+    const what = `The chunk of step ${JSON.stringify(this.name)}`;
+    const payload = encodePayload(chunk, what, this.#params.options.payloadLimitBytes) ?? 'null';
+    if (this.#ended) return false;
+    this.#emitter ??= this.#params.newEmitter(this);
+    return this.#emitter.emit(payload);
   }
 
   /** Calls the closure. Ends without a call if the timeout of the step has passed. */
@@ -138,8 +164,11 @@ export class StepRun implements StepContext {
       }
       const body = this.#step.body as (step: StepContext) => unknown;
       const output = await runInStep(this.name, () => callInSpan(this.#span, () => body(this)));
+      // Chunks that the closure did not await are stored before its outcome, which may end the claim.
+      if (this.#emitter !== undefined) await this.#emitter.drain();
       this.#end(this.#stopping === undefined ? this.#completed(output) : this.#toLate());
     } catch (error) {
+      if (this.#stopping === undefined) await this.#emitter?.drain();
       this.#end(this.#toFailed(error));
     } finally {
       if (this.#isLeaked) this.#params.leaked.remove();
@@ -163,6 +192,7 @@ export class StepRun implements StepContext {
             const output = await runInStep(this.name, () =>
               callInSpan(this.#span, () => body(tx, this)),
             );
+            if (this.#emitter !== undefined) await this.#emitter.drain();
             if (this.#stopping !== undefined) throw this.#stopping;
             const message = encodeMessage(this.#toCompleted(output));
             this.#isCommitting = true;
@@ -233,7 +263,7 @@ export class StepRun implements StepContext {
     const delayMs =
       retry === undefined
         ? undefined
-        : nextRetryDelayMs(retry, attempts, { failure, classes }, Math.random);
+        : nextRetryDelayMs(retry, attempts, { failure, classes }, () => platform.random());
     if (delayMs === undefined) return this.#failed(failure);
     const at = this.#params.clock.now() + delayMs;
     const deadline = timeoutMs === undefined ? Infinity : this.#step.calledAt + timeoutMs;
@@ -318,11 +348,11 @@ export class StepRun implements StepContext {
     this.#ended = true;
     this.#clearTimers();
     const span = this.#span;
-    if (span !== undefined) {
+    if (span?.end !== undefined) {
       const failure = message !== undefined && 'failure' in message ? message.failure : undefined;
       const ended = transacted === 'committed' ? 'completed' : 'canceled';
       const outcome = message === undefined ? ended : outcomes[message.kind];
-      reportSafely(this.#params.options.logger, () => span.end(outcome, failure));
+      reportSafely(this.#params.options.logger, () => span.end?.(outcome, failure));
     }
     this.#params.onEnd(this, message, transacted);
   }
@@ -331,5 +361,5 @@ export class StepRun implements StepContext {
 const outcomes = {
   stepCompleted: 'completed',
   stepFailed: 'failed',
-  stepRetried: 'retry',
+  stepRetried: 'retried',
 } as const;

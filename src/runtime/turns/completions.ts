@@ -1,4 +1,3 @@
-import { setImmediate } from 'node:timers';
 import type { Clock } from '../../model/clock.ts';
 import type { Ran } from '../../model/event.ts';
 import { isPerdureError, LockLostError, type PerdureError } from '../../model/failures/errors.ts';
@@ -12,6 +11,7 @@ import type {
   WorkItemAbandon,
   WorkOutcome,
 } from '../../providers/contract/work-queue.ts';
+import { PendingWork } from '../maintenance/pending-work.ts';
 import { withRetries } from '../maintenance/provider-retry.ts';
 import { reportTaskEnd } from '../maintenance/reports.ts';
 import type { SeriesCounters } from '../maintenance/series-counters.ts';
@@ -19,6 +19,7 @@ import type { ResolvedOptions } from '../options.ts';
 import type { WarmInstance } from './warm-instance.ts';
 import type { TurnLifecycle } from './turn-lifecycle.ts';
 import type { WarmCache } from './warm-cache.ts';
+import { platform } from '../../model/platform.ts';
 
 /** The final outcome of an activity or task. */
 export type Outcome =
@@ -68,7 +69,7 @@ export class Completions {
   readonly #params: CompletionsParams;
   #dueInstances: WarmInstance[] = [];
   readonly #ended: SettledActivity[] = [];
-  readonly #pending = new Set<Promise<void>>();
+  readonly #pending = new PendingWork();
 
   constructor(params: CompletionsParams) {
     this.#params = params;
@@ -90,7 +91,7 @@ export class Completions {
       instance.incarnation === incarnation;
     if (options.fastPaths) options.metrics.lookedUp(instance !== undefined);
     if (!fits) {
-      this.#track(this.#ack([settled]));
+      this.#pending.add(this.#ack([settled]));
       return;
     }
     instance.settled.push(settled);
@@ -105,12 +106,12 @@ export class Completions {
   /** Runs that end in the same event loop iteration share one call. */
   #ackSoon(settled: SettledActivity): void {
     this.#ended.push(settled);
-    if (this.#ended.length === 1) setImmediate(() => this.#flushEnded());
+    if (this.#ended.length === 1) platform.setImmediate(() => this.#flushEnded());
   }
 
   #flushEnded(): void {
     for (let rest = this.#ended.splice(0); rest.length > 0; rest = rest.slice(maxAcks)) {
-      this.#track(this.#ack(rest.slice(0, maxAcks)));
+      this.#pending.add(this.#ack(rest.slice(0, maxAcks)));
     }
   }
 
@@ -125,7 +126,7 @@ export class Completions {
     if (instance.settled.length === 0 || !instance.tryAcquire()) return;
     this.#dueInstances.push(instance);
     // Activities that settle in the same event loop iteration share one turn of their instance.
-    if (this.#dueInstances.length === 1) setImmediate(() => this.#flush());
+    if (this.#dueInstances.length === 1) platform.setImmediate(() => this.#flush());
   }
 
   /** Resolves when no commit is pending. */
@@ -133,14 +134,14 @@ export class Completions {
     while (this.#dueInstances.length > 0 || this.#ended.length > 0 || this.#pending.size > 0) {
       this.#flush();
       this.#flushEnded();
-      await Promise.all(this.#pending);
+      await this.#pending.idle();
     }
   }
 
   #flush(): void {
     const due = this.#dueInstances;
     this.#dueInstances = [];
-    for (const instance of due) this.#track(this.#runTurns(instance));
+    for (const instance of due) this.#pending.add(this.#runTurns(instance));
   }
 
   async #runTurns(instance: WarmInstance): Promise<void> {
@@ -155,7 +156,7 @@ export class Completions {
 
   async #runTurn(instance: WarmInstance, batch: readonly SettledActivity[]): Promise<void> {
     const { provider, clock, turns, cache, options } = this.#params;
-    const beganAt = performance.now();
+    const beganAt = platform.monotonic();
     const time = { path: 'fast', nowMs: Math.floor(clock.now()) } as const;
     const { nowMs } = time;
     const messages = batch
@@ -265,12 +266,7 @@ export class Completions {
   /** Disposes of a result that came after a cancel that had not reached this worker. */
   #discard({ outcome, onDiscarded }: SettledActivity): void {
     if (outcome.kind !== 'completed' || onDiscarded === undefined) return;
-    this.#track(onDiscarded(outcome.payload));
-  }
-
-  #track(work: Promise<void>): void {
-    this.#pending.add(work);
-    void work.finally(() => this.#pending.delete(work));
+    this.#pending.add(onDiscarded(outcome.payload));
   }
 }
 

@@ -32,8 +32,8 @@ export class FreshReplays {
   }
 
   /**
-   * Replays the stored history and the new turn. Returns the replayed code, which replaces `code`. Throws
-   * `NondeterminismError` where the two disagree.
+   * Replays the stored history and the new turn. Returns the replayed code, which replaces `code`, except after a turn
+   * that has validated updates. Throws `NondeterminismError` where the two disagree.
    */
   async replay(
     subject: ReplaySubject,
@@ -49,6 +49,10 @@ export class FreshReplays {
       const events = result.isBreakage === true ? history.slice(0, -1) : history;
       await fresh.execution.replay(events);
       if (result.isBreakage !== true) fresh.execution.assertReplayed();
+      if (hasValidated(result)) {
+        fresh.execution.dispose();
+        return code;
+      }
       fresh.faults.join(code.faults);
       code.execution.dispose();
       return { ...fresh, faults: code.faults };
@@ -104,4 +108,12 @@ export class FreshReplays {
     const [stored = []] = await provider.readHistory([{ instanceKey, executionId, after: 0 }]);
     return [...stored.map(decodeEvent), ...fresh];
   }
+}
+
+/**
+ * Whether a turn has run validations of updates, which a replay does not run. If one of them has changed a variable, the
+ * code of the turn differs from a replay from now on: it runs the next turn, whose replay finds the difference.
+ */
+function hasValidated({ rejections, events }: TurnResult): boolean {
+  return rejections !== undefined || events.some(({ kind }) => kind === 'updateAccepted');
 }

@@ -16,6 +16,7 @@ import type { TimerTurns } from './timer-turns.ts';
 import type { WarmCache } from './warm-cache.ts';
 import type { ClaimedTurn, KeptClaim, TurnRunner } from './turn-runner.ts';
 import type { TurnLifecycle } from './turn-lifecycle.ts';
+import { platform } from '../../model/platform.ts';
 
 export interface OrchestrationDispatcherParams {
   readonly provider: Provider;
@@ -122,9 +123,9 @@ export class OrchestrationDispatcher {
 
   /** Runs due timers of warm instances. */
   async #runTimers(): Promise<void> {
-    const begunAt = performance.now();
+    const begunAt = platform.monotonic();
     while (!this.#stopping.signal.aborted && (await this.#params.timerTurns.run())) {
-      if (performance.now() - begunAt > maxTimersMs) return;
+      if (platform.monotonic() - begunAt > maxTimersMs) return;
     }
   }
 

@@ -7,6 +7,7 @@ import type { ResolvedOptions } from '../options.ts';
 import type { WarmInstance } from './warm-instance.ts';
 import type { TurnLifecycle } from './turn-lifecycle.ts';
 import type { WarmCache } from './warm-cache.ts';
+import { platform } from '../../model/platform.ts';
 
 export interface TimerTurnsParams {
   readonly provider: Provider;
@@ -82,7 +83,7 @@ export class TimerTurns {
       release(instance);
       return undefined;
     }
-    const beganAt = performance.now();
+    const beganAt = platform.monotonic();
     const messages = operations.map((operation): Message => {
       return { kind: 'timerFired', executionId, operation };
     });

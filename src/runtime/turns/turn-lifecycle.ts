@@ -11,6 +11,7 @@ import type { ClaimedAtInsert, NewWorkItem, Turn } from '../../providers/contrac
 import type { WorkItem } from '../../providers/contract/work-queue.ts';
 import type { TurnResult } from '../../replay/execution.ts';
 import type { Slots } from '../activities/concurrency.ts';
+import { PendingWork } from '../maintenance/pending-work.ts';
 import { reportFailedInstance, reportSafely } from '../maintenance/reports.ts';
 import type { SeriesCounters } from '../maintenance/series-counters.ts';
 import type { ResolvedOptions } from '../options.ts';
@@ -20,6 +21,7 @@ import { toTurn, type TurnSubject } from './turn-effects.ts';
 import { dropsTurns, traceTurn } from './turn-trace.ts';
 import type { WarmCache } from './warm-cache.ts';
 import type { WarmTimers } from './timer-turns.ts';
+import { platform } from '../../model/platform.ts';
 
 export interface TurnLifecycleParams {
   readonly provider: Provider;
@@ -98,7 +100,7 @@ export class TurnLifecycle {
       readonly claimed: readonly ClaimedAtInsert[];
       /** Monotonic time before the commit was sent. Leases of the claimed items start here. */
       readonly sentAt: number;
-      /** When the turn began, by `performance.now()`. */
+      /** When the turn began, by `platform.monotonic()`. */
       readonly beganAt: number;
       /** Whether the claim on the instance is kept. */
       readonly kept?: boolean;
@@ -224,7 +226,7 @@ export class TurnLifecycle {
     commit: Parameters<TurnLifecycle['committed']>[2],
   ): void {
     const { metrics, telemetry, logger } = this.#params.options;
-    const endedAt = performance.now();
+    const endedAt = platform.monotonic();
     metrics.turn(commit.path, endedAt - commit.beganAt);
     if (telemetry === undefined || dropsTurns(telemetry, instance)) return;
     const { path, beganAt, causes } = commit;
@@ -266,7 +268,7 @@ export interface FirstTurnsParams {
 /** Creates an instance together with its first turn (fast path). Needs its code in this process. */
 export class FirstTurns {
   readonly #params: FirstTurnsParams;
-  readonly #pending = new Set<Promise<unknown>>();
+  readonly #pending = new PendingWork();
   #stopped = false;
 
   constructor(params: FirstTurnsParams) {
@@ -276,7 +278,7 @@ export class FirstTurns {
   /** Declines new starts, and waits for the pending ones. */
   async stop(): Promise<void> {
     this.#stopped = true;
-    await Promise.allSettled(this.#pending);
+    await this.#pending.idle();
   }
 
   /** Returns `undefined` if this process cannot run the instance. */
@@ -286,9 +288,7 @@ export class FirstTurns {
     if (this.#stopped || version === undefined) return undefined;
     if (registry.find(newInstance.name, version) === undefined) return undefined;
     const created = this.#create(newInstance, version);
-    this.#pending.add(created);
-    const forget = (): boolean => this.#pending.delete(created);
-    created.then(forget, forget);
+    this.#pending.watch(created);
     return created;
   }
 
@@ -297,7 +297,7 @@ export class FirstTurns {
     const { instanceId, incarnation, name, headers } = newInstance;
     const trace = options.telemetry === undefined ? undefined : decodeTrace(headers);
     const subject: TurnSubject = { instanceId, executionId: 1, name, version, parent: null, trace };
-    const beganAt = performance.now();
+    const beganAt = platform.monotonic();
     let code = programs.create({ ...subject, incarnation });
     const { execution } = code;
     const nowMs = Math.floor(clock.now());

@@ -24,6 +24,7 @@ import { toTurn } from './turn-effects.ts';
 import { causesOf } from './turn-trace.ts';
 import type { TurnLifecycle } from './turn-lifecycle.ts';
 import type { WarmCache } from './warm-cache.ts';
+import { platform } from '../../model/platform.ts';
 
 /** A turn that ran and must be acked. The instance is held until then. */
 export interface ClaimedTurn {
@@ -33,7 +34,7 @@ export interface ClaimedTurn {
   readonly turn: Turn;
   /** Whether to keep the claim, because steps are due. */
   readonly keep?: boolean;
-  /** When the turn began, by `performance.now()`. */
+  /** When the turn began, by `platform.monotonic()`. */
   readonly beganAt: number;
   /** The contexts of the events that the turn received. */
   readonly causes?: readonly TraceContext[];
@@ -172,7 +173,7 @@ export class TurnRunner {
     stored: StoredParts,
   ): Promise<ClaimResult> {
     const { options, turns, replays } = this.#params;
-    const beganAt = performance.now();
+    const beganAt = platform.monotonic();
     let instance = warm;
     try {
       const disagreement = options.alwaysReplay ? replays.take(item.incarnation) : undefined;
@@ -323,7 +324,7 @@ export class TurnRunner {
       streamLimitBytes: this.#params.options.streamLimitBytes,
       worker: this.#params.options.name,
     });
-    return { kind: 'turn', item, instance, turn, beganAt: performance.now() };
+    return { kind: 'turn', item, instance, turn, beganAt: platform.monotonic() };
   }
 
   // Blocks instead of failing: a bad deploy must not end instances. A build that agrees unblocks it.

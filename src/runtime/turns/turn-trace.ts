@@ -12,14 +12,11 @@ import type { Turn } from '../../providers/contract/turn.ts';
 import type { WarmInstance } from './warm-instance.ts';
 
 /** Whether telemetry ignores the turns and the end of an instance, because its caller was not sampled. */
-export function dropsTurns(
-  { dropsUnsampled }: Telemetry,
-  { trace }: Pick<WarmInstance, 'trace'>,
-): boolean {
-  return dropsUnsampled === true && trace !== undefined && !isSampled(trace);
+export function dropsTurns(telemetry: Telemetry, { trace }: Pick<WarmInstance, 'trace'>): boolean {
+  return telemetry.unsampled !== undefined && trace !== undefined && !isSampled(trace);
 }
 
-/** Reports a committed turn, and the end of its instance. Times are those of `performance.now()`. */
+/** Reports a committed turn, and the end of its instance. Times are those of `platform.monotonic()`. */
 export function traceTurn(
   telemetry: Telemetry,
   instance: WarmInstance,
@@ -46,7 +43,7 @@ export function traceTurn(
     path: commit.path,
     status,
     ...failure,
-    startedAt: toEpochMs(commit.beganAt),
+    startedAt: endedAt - (commit.endedAt - commit.beganAt),
     endedAt,
     trace,
     causes: commit.causes ?? [],
@@ -54,7 +51,9 @@ export function traceTurn(
   if (status === 'running' || status === 'continuedAsNew') return;
   const firstTurnAt = instance.execution.startedAt;
   // Unknown for an end without a replay, such as that of a poisoned instance.
-  const startedAt = instance.trace?.at ?? (Number.isNaN(firstTurnAt) ? endedAt : firstTurnAt);
+  const calledAt = instance.trace?.at ?? 0;
+  const executedAt = Number.isNaN(firstTurnAt) ? endedAt : firstTurnAt;
+  const startedAt = calledAt > 0 ? calledAt : executedAt;
   const ended = { kind: 'orchestration', instanceId, name, status, ...failure, trace } as const;
   telemetry.ended({ ...ended, startedAt: Math.min(startedAt, endedAt), endedAt });
 }

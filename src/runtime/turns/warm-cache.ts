@@ -1,15 +1,18 @@
 import type { WarmInstance } from './warm-instance.ts';
 
+interface Entry {
+  /** Emptied when it leaves the cache: the map may keep the entry until the next full garbage collection. */
+  instance: WarmInstance | undefined;
+  readonly bytes: number;
+}
+
 /**
  * Keeps instances in memory between turns, up to `maxBytes`. Evicts the least recently used.
  * The cache only saves replays: its users compare `lastTurn` with the store before they run a turn.
  */
 export class WarmCache {
   readonly #maxBytes: number;
-  readonly #entries = new Map<
-    number,
-    { readonly instance: WarmInstance; readonly bytes: number }
-  >();
+  readonly #entries = new Map<number, Entry>();
   readonly #keys = new Map<string, number>();
   #bytes = 0;
 
@@ -57,7 +60,7 @@ export class WarmCache {
   }
 
   clear(): void {
-    for (const { instance } of this.#entries.values()) instance.discard();
+    for (const { instance } of this.#entries.values()) instance?.discard();
     this.#entries.clear();
     this.#keys.clear();
     this.#bytes = 0;
@@ -66,18 +69,20 @@ export class WarmCache {
   #shrink(): void {
     for (const { instance } of this.#entries.values()) {
       if (this.#bytes <= this.#maxBytes) return;
-      if (!instance.isBusy) this.evict(instance);
+      if (instance?.isBusy === false) this.evict(instance);
     }
   }
 
   #forget(instanceKey: number): WarmInstance | undefined {
     const entry = this.#entries.get(instanceKey);
-    if (entry === undefined) return undefined;
+    const instance = entry?.instance;
+    if (entry === undefined || instance === undefined) return undefined;
     this.#entries.delete(instanceKey);
+    entry.instance = undefined;
     // The id may belong to a newer instance that is cached too.
-    const { instanceId } = entry.instance;
+    const { instanceId } = instance;
     if (this.#keys.get(instanceId) === instanceKey) this.#keys.delete(instanceId);
     this.#bytes -= entry.bytes;
-    return entry.instance;
+    return instance;
   }
 }

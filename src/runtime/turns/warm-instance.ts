@@ -1,7 +1,7 @@
 import type { ParentRef } from '../../model/event.ts';
 import { PerdureError } from '../../model/failures/errors.ts';
 import type { Failure } from '../../model/failures/failure.ts';
-import { traceIdsOf, type TraceContext } from '../../model/trace-context.ts';
+import type { TraceContext } from '../../model/trace-context.ts';
 import type { ScheduleDefaults } from '../../orchestration/call-options.ts';
 import type { OrchestrationDefinition } from '../../orchestration/orchestration.ts';
 import { createProgram } from '../../orchestration/program.ts';
@@ -205,8 +205,7 @@ export class ProgramFactory {
     const { logger: log, middleware } = this.#options;
     const scheduleDefaults = this.#scheduleDefaults;
     if (trace !== undefined) {
-      const logFields = traceIdsOf(trace);
-      return createProgram(definition, { log, logFields, scheduleDefaults, middleware });
+      return createProgram(definition, { log, trace, scheduleDefaults, middleware });
     }
     let program = this.#programs.get(definition);
     if (program === undefined) {

@@ -26,6 +26,7 @@ import { expiries } from './cases/tasks/expiries.ts';
 import { fencing } from './cases/queues/fencing.ts';
 import { filters } from './cases/instances/filters.ts';
 import { firstTurn } from './cases/instances/first-turn.ts';
+import { streamsOfSteps } from './cases/talking/streams-of-steps.ts';
 import { starting } from './cases/talking/starting.ts';
 import { timeouts } from './cases/cancellation/timeouts.ts';
 import { headersCases } from './cases/instances/headers.ts';
@@ -148,6 +149,7 @@ export const capabilities: readonly Capability[] = [
   abandonedResults,
   streams,
   recordedStreams,
+  streamsOfSteps,
   undecodableData,
   filters,
   waits,

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { Perdure, silentLogger } from 'perdure';
 import { root } from '../../e2e/run-program.ts';
+import { parseJson } from '../doctor/parse-json.ts';
 import { emptyFolder, installPackage, runProgram, startProgram } from './cli-process.ts';
 import { PtyScreen } from './pty-screen.ts';
 
@@ -105,6 +106,15 @@ describe('perdure dev', () => {
     expect(await dev.exited).toBe(0);
     await dev.until(/Stopped\./);
     expect(await (await openClient(cwd)).workers()).toEqual([]);
+  });
+
+  it('--json prints the store, the URL and the file', async () => {
+    const { cwd, worker } = project();
+    const dev = startProgram(['dev', '--port', '0', '--json'], { cwd });
+    const [line] = await dev.until(/^\{.*\}\n/);
+    expect(parseJson('dev', line)).toMatchObject({ file: worker });
+    dev.child.kill('SIGINT');
+    expect((await dev.finished).code).toBe(0);
   });
 
   it('rejects a file that does not exist, and a folder without a default file', async () => {

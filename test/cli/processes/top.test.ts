@@ -111,7 +111,7 @@ describe('perdure top at a terminal', () => {
   });
 
   it('restores the terminal after an uncaught error, which is printed below', async () => {
-    const source = JSON.stringify(join(root, 'dist', 'cli', 'top', 'screen.js'));
+    const source = JSON.stringify(join(root, 'src', 'cli', 'top', 'screen.ts'));
     const code = `import { Screen } from ${source};
       const output = { columns: 80, rows: 24, write: (text) => process.stdout.write(text), style: (_, text) => text };
       new Screen(output, process.stdin, () => undefined).draw({ header: 'top', lines: [], footer: '', offset: 0 });

@@ -1,5 +1,5 @@
 import type { Provider } from '../../../src/providers/contract/provider.ts';
-import type { BrokenProvider, Intact } from './broken-provider.ts';
+import { withoutEffect, type BrokenProvider, type Intact } from './broken-provider.ts';
 
 /** Runs SQL on the database. A second connection runs it again. */
 function withSql({ provider, db }: Intact, sql: string): Partial<Provider> {
@@ -7,7 +7,7 @@ function withSql({ provider, db }: Intact, sql: string): Partial<Provider> {
   return { name: provider.name };
 }
 
-const endKeepsPlace = 'DROP TRIGGER IF EXISTS instances_ended_places';
+const endKeepsPlace = withoutEffect('instances_ended_places', 'instances');
 
 export const brokenBeginLimits: readonly BrokenProvider[] = [
   {

@@ -26,6 +26,11 @@ export function lockedKey(lockToken: string): number {
   return Number(lockToken.split('.')[0]);
 }
 
+/** SQL that creates a trigger without effect. The store creates its triggers only where they are missing. */
+export function withoutEffect(trigger: string, table: string): string {
+  return `CREATE TRIGGER IF NOT EXISTS ${trigger} AFTER DELETE ON ${table} WHEN FALSE BEGIN SELECT 1; END`;
+}
+
 interface Tokens {
   readonly lockToken: string;
 }

@@ -1,6 +1,6 @@
 import type { Limits } from '../../../src/providers/contract/limits.ts';
 import type { Provider } from '../../../src/providers/contract/provider.ts';
-import type { BrokenProvider, Intact } from './broken-provider.ts';
+import { withoutEffect, type BrokenProvider, type Intact } from './broken-provider.ts';
 
 /** Runs SQL on the database once, when the provider is opened. */
 function withSql({ provider, db }: Intact, sql: string): Partial<Provider> {
@@ -32,9 +32,9 @@ function beforeFetches({ provider, db }: Intact, sql: string): Partial<Provider>
 /** Recomputes the places in use from the items. */
 const recount = `
   UPDATE lanes SET running = (SELECT count(*) FROM worker_queue AS item
-    WHERE abs(item.definition_key) = lanes.definition_key AND item.lane = lanes.lane AND place = 1);
+    WHERE abs(item.limit_key) = lanes.definition_key AND item.lane = lanes.lane AND place = 1);
   UPDATE limits SET running = (SELECT count(*) FROM worker_queue AS item
-    WHERE abs(item.definition_key) = limits.definition_key AND place = 1);`;
+    WHERE abs(item.limit_key) = limits.definition_key AND place = 1);`;
 
 export const brokenLimits: readonly BrokenProvider[] = [
   {
@@ -54,14 +54,37 @@ export const brokenLimits: readonly BrokenProvider[] = [
       beforeFetches(intact, 'UPDATE limits SET running = 0; UPDATE lanes SET running = 0'),
   },
   {
+    fault: 'the call of a task takes no place of the task',
+    rejectedBy: 'limit/calls-of-a-task-count-with-its-runs',
+    override: (intact) =>
+      withSql(
+        intact,
+        `CREATE TRIGGER IF NOT EXISTS uncounted_call AFTER UPDATE OF place ON worker_queue
+         WHEN NEW.place = 1 AND NEW.limit_key <> NEW.definition_key
+         BEGIN UPDATE limits SET running = running - 1 WHERE definition_key = NEW.limit_key; END`,
+      ),
+  },
+  {
+    fault: 'calls that were queued before their task was limited stay uncounted',
+    rejectedBy: 'limit/counts-calls-that-were-queued-before',
+    override: (intact) =>
+      withSql(
+        intact,
+        `CREATE TRIGGER IF NOT EXISTS unconverted_call BEFORE UPDATE OF lane ON worker_queue
+         WHEN OLD.lane IS NULL AND NEW.limit_key <> NEW.definition_key
+         BEGIN SELECT RAISE(IGNORE); END`,
+      ),
+  },
+  {
     fault: 'a hand-back does not free its place',
     rejectedBy: 'limit/every-end-frees-its-place',
-    override: (intact) => withSql(intact, 'DROP TRIGGER IF EXISTS worker_queue_handed_back'),
+    override: (intact) =>
+      withSql(intact, withoutEffect('worker_queue_handed_back', 'worker_queue')),
   },
   {
     fault: 'a deleted item does not free its place',
     rejectedBy: 'limit/every-end-frees-its-place',
-    override: (intact) => withSql(intact, 'DROP TRIGGER IF EXISTS worker_queue_deleted'),
+    override: (intact) => withSql(intact, withoutEffect('worker_queue_deleted', 'worker_queue')),
   },
   {
     fault: 'a queued item frees a place when it is deleted',

@@ -74,6 +74,10 @@ export function createScenarios(ledger: Ledger, leaseMs: number) {
     let value = n;
     for (let step = 0; step < 4; step++) {
       value = (await ctx.call(effect, { value, ms: msOf(value) })).value;
+      // The code reads its own writes, whatever a lost turn or a later one has stored.
+      const before = ctx.state.get<number>('value') ?? n;
+      if (before !== value - 1) throw new Error(`State has ${before} before ${value}.`);
+      ctx.state.set('value', value);
     }
     return value;
   });
@@ -106,7 +110,11 @@ export function createScenarios(ledger: Ledger, leaseMs: number) {
     'generations',
     async (ctx, input: number | { readonly value: number; readonly left: number }) => {
       const { value, left } = typeof input === 'number' ? { value: input, left: 3 } : input;
+      // An operator may retry an execution with the first input, which keeps the state that the execution began with.
+      const carried = typeof input === 'number' ? value : ctx.state.get<number>('value');
+      if (carried !== value) throw new Error(`State has ${carried} at the start with ${value}.`);
       const next = await ctx.call(effect, { value, ms: msOf(value) });
+      ctx.state.set('value', next.value);
       if (left > 1) return ctx.continueAsNew({ value: next.value, left: left - 1 });
       return next.value;
     },

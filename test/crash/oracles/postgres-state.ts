@@ -3,6 +3,7 @@ import pg from 'pg';
 import type { EffectOutput } from '../helpers/scenarios.ts';
 import {
   ends,
+  wrongStates,
   type StoredCompletion,
   type StoredInstance,
   type StoredState,
@@ -83,6 +84,10 @@ export class PostgresState implements StoredState {
          OR count(*) FILTER (WHERE kind IN ${ends}) <> 1
          OR max(event_id) FILTER (WHERE kind IN ${ends}) <> max(event_id)`,
     );
+  }
+
+  wrongStates(): Promise<readonly string[]> {
+    return this.#texts(wrongStates);
   }
 
   async leftovers(): Promise<readonly string[]> {

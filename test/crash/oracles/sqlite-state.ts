@@ -2,6 +2,7 @@ import Database from 'better-sqlite3';
 import type { EffectOutput } from '../helpers/scenarios.ts';
 import {
   ends,
+  wrongStates,
   type StoredCompletion,
   type StoredInstance,
   type StoredState,
@@ -103,6 +104,10 @@ export class SqliteState implements StoredState {
       )
       .pluck()
       .all();
+  }
+
+  async wrongStates(): Promise<readonly string[]> {
+    return this.#db.prepare<[], string>(wrongStates).pluck().all();
   }
 
   async leftovers(): Promise<readonly string[]> {

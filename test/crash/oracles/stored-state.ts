@@ -10,6 +10,11 @@ export interface StoredInstance {
 export const ends = `('executionCompleted', 'executionFailed', 'executionContinuedAsNew', 'executionCanceled',
   'executionTerminated')`;
 
+/** Selects instances that keep `ctx.state` and have completed with another value than that of their last turn. */
+export const wrongStates = `SELECT instance_id || ' has the state ' || coalesce(value, 'nothing') || ' and returned ' || output AS text
+  FROM instances JOIN definitions USING (definition_key) LEFT JOIN instance_state AS state ON state.instance_key = instances.instance_key AND state.key = 'value'
+  WHERE name IN ('sequence', 'generations') AND status = 'completed' AND coalesce(value, '') <> output`;
+
 /** A completion in the history, without those that a retry copied. `at` is the start of its turn; no claim of the item can be later. */
 export interface StoredCompletion {
   readonly key: string;
@@ -34,6 +39,8 @@ export interface StoredState {
   completions(): Promise<readonly StoredCompletion[]>;
   /** Executions whose history has gaps, or does not end with its only terminal event. */
   brokenHistories(): Promise<readonly string[]>;
+  /** Instances whose stored state is not that of their last turn. */
+  wrongStates(): Promise<readonly string[]>;
   /** Rows that must not remain after a finished load. */
   leftovers(): Promise<readonly string[]>;
   close(): Promise<void>;

@@ -11,6 +11,7 @@
  * completion has committed. An operation is acked at most once.
  * V6. Every execution of an effect has its own claim. One that began after the completion comes from a process that did
  * not run between the two.
+ * V7. The stored state of an instance is that of its last turn. The code has read only its own writes.
  */
 import {
   collectOperations,
@@ -54,6 +55,7 @@ export async function verify(
       ...checkResults(accounts),
       ...(await state.brokenHistories()),
       ...(await state.leftovers()),
+      ...(await state.wrongStates()),
       ...duplicates(completions.map(({ key }) => key)).map((key) => `${key} completed twice`),
       ...effects.flatMap(({ violations }) => violations),
       ...results.flatMap(({ violations }) => violations),

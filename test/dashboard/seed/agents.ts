@@ -6,6 +6,7 @@ export function agentDefinitions(stage: Stage) {
   const callModel = activity(
     'callModel',
     async (ctx, { ticket, turn }: { readonly ticket: string; readonly turn: number }) => {
+      await ctx.emit({ turn, text: `Reading ticket ${ticket}` });
       await stage.work(ctx, `callModel ${ticket} ${turn}`, 1_400 + (turn % 7) * 300);
       return { tool: turn % 3 === 0 ? 'searchOrders' : 'readPolicy', tokens: 812 + turn * 37 };
     },

@@ -1,7 +1,8 @@
-import type { EngineStore } from '../../engine/engine-store.ts';
+import type { EngineStore, StoreKind } from '../../engine/engine-store.ts';
 
 /** What `addPlainInstances` adds. */
 export interface PlainInstances {
+  readonly kind: StoreKind;
   readonly count: number;
   /** The completed root whose definition, version and input the instances have. */
   readonly like: string;
@@ -17,7 +18,7 @@ export interface PlainInstances {
  */
 export async function addPlainInstances(
   { tamper }: Pick<EngineStore, 'tamper'>,
-  { count, like, prefix = 'plain', now }: PlainInstances,
+  { kind, count, like, prefix = 'plain', now }: PlainInstances,
 ): Promise<void> {
   const createdAt = `${Math.floor(now)} - (${count} - n) * 1000`;
   const endedAt = `${createdAt} + 5`;
@@ -34,4 +35,7 @@ export async function addPlainInstances(
       CASE WHEN n % 50 = 0 THEN ${failure} END
     FROM instances CROSS JOIN numbers WHERE instance_id = '${like}'
     ORDER BY n`);
+  // PostgreSQL lists instances that ended otherwise than completed by this column.
+  if (kind === 'PostgreSQL')
+    await tamper(`UPDATE instances SET listed_as = 'failed' WHERE failed_at IS NOT NULL`);
 }

@@ -92,7 +92,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('the seeded store (%s)', (kind)
   test('addPlainInstances() adds instances that the lists count', async () => {
     const { client } = seed.perdure;
     const now = seed.clock.now();
-    await addPlainInstances(store, { count: 5_000, like: seededIds.completed, now });
+    await addPlainInstances(store, { kind, count: 5_000, like: seededIds.completed, now });
     const plain = { idPrefix: 'plain-' };
     expect(await client.count(plain)).toEqual({ count: 5_000, capped: false });
     expect(await client.count({ ...plain, status: 'failed' })).toMatchObject({ count: 100 });

@@ -9,6 +9,7 @@ import { FakeClock } from '../../../src/testing/fake-clock.ts';
 import { Coverage } from './coverage.ts';
 import { scenarios, type Profile, type Scenario } from './scenario.ts';
 import { World } from './world.ts';
+import { replacePlatform } from '../../../src/model/platform.ts';
 
 export interface ModelCheckParams {
   readonly profile: Profile;
@@ -79,14 +80,13 @@ export async function runScenario(
   coverage?: Coverage,
 ): Promise<World> {
   const { store, clock, rests, prefix, openOwn } = await stores.take();
-  const { random } = Math;
-  Math.random = seededRandom(scenario.seed);
+  const restore = replacePlatform({ random: seededRandom(scenario.seed) });
   const world = new World({ scenario, store, clock, prefix, coverage, openOwn });
   rests.current = () => world.rest();
   try {
     await world.run();
   } finally {
-    Math.random = random;
+    restore();
     if (world.violations.length > 0) {
       world.abandon();
       await stores.discard();

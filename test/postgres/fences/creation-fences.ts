@@ -4,6 +4,7 @@ import { event, newInstance, newTurn } from '../../../src/testing/conformance/sa
 import {
   besidePauses,
   limitedItems,
+  limitKeys,
   noPause,
   type FencedStatement,
   type Selection,
@@ -40,7 +41,7 @@ export const startFences: FencedStatement = {
   fences: [
     {
       demands: 'a free id',
-      find: /(?<=input_hash, place\) WHERE \(SELECT ok FROM drawn\))(?=\s+\), recorded)/,
+      find: /(?<=input_hash, place\) WHERE \(SELECT ok FROM drawn\))(?=\s+\), live)/,
       replace: ' ON CONFLICT (instance_id) DO NOTHING',
       rejectedBy: takenId,
     },
@@ -54,10 +55,11 @@ export const startFences: FencedStatement = {
   selections: [
     {
       find: /\(SELECT ok FROM drawn\)/,
-      times: 3,
+      times: 4,
       because: 'writes nothing if a definition is paused',
     },
     limitedItems,
+    limitKeys,
     beginLimits,
   ],
 };

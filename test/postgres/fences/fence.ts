@@ -13,7 +13,7 @@ interface Fence extends Mutation {
 export interface Selection {
   readonly find: RegExp;
   readonly times?: number;
-  readonly because: string;
+  readonly because?: string;
 }
 
 /** What the pause check of a statement requires. */
@@ -24,8 +24,8 @@ export interface FencedStatement {
   readonly name: string;
   readonly fences: readonly Omit<Fence, 'statement'>[];
   readonly selections: readonly Selection[];
-  /** A case that sends it. */
-  readonly sentBy: string | ConformanceCase;
+  /** The cases that send it with all of its variants. */
+  readonly sentBy: string | ConformanceCase | readonly string[];
 }
 
 /**
@@ -40,7 +40,7 @@ export function besidePauses(
     ...other
   }: {
     readonly name: string;
-    readonly sentBy: string;
+    readonly sentBy: string | readonly string[];
     /** If the check is part of another condition. */
     readonly pauseCheck?: Pick<Fence, 'find' | 'replace'>;
     readonly selections?: readonly Selection[];
@@ -69,6 +69,12 @@ export function besidePauses(
 
 /** Finds the limited definitions of new items. Without it, items of all of them would still be found. */
 export const limitedItems: Selection = {
-  find: /signed\.key = ANY \(\$\d+::int\[\]\)/,
+  find: /\(\(SELECT 1 FROM \S+\.limits LIMIT 1\) IS NOT NULL AND \(.*?'task:'\)\)\)\) IS NOT NULL\)\)/,
   because: 'finds which new items belong to limited definitions',
+};
+
+/** Finds the definition that counts a new item: the task of a call, or the definition of the item. */
+export const limitKeys: Selection = {
+  find: /sign\(\w+\.definition_key\)::int \* coalesce\(.*?abs\(\w+\.definition_key\)\)(?= END)/,
+  because: 'finds which definition counts a new item',
 };

@@ -3,7 +3,7 @@ import { onTestFinished, vi } from 'vitest';
 
 /** Removes one fence from a statement of the provider. */
 export interface Mutation {
-  /** The name of the prepared statement. */
+  /** The name of the prepared statement. Variants of it, which lack some of its parts, have longer names. */
   readonly statement: string;
   /** The text to replace. */
   readonly find: RegExp;
@@ -35,10 +35,9 @@ export function recordStatements(): ReadonlyMap<string, string> {
 export function applyMutation(mutation: Mutation): () => number {
   let sent = 0;
   intercept(({ name, text }) => {
-    if (name !== mutation.statement) return text;
+    if (!isVariant(name, mutation.statement) || !occurs(mutation.find, text)) return text;
     sent += 1;
-    const [first] = rangesOf(mutation, text);
-    if (first === undefined) throw new Error(`No place in ${name} matches.`);
+    rangesOf(mutation, text);
     return text.replaceAll(asGlobal(mutation.find), () => mutation.replace);
   });
   return () => sent;
@@ -56,6 +55,21 @@ export function rangesOf(
   throw new Error(`${String(find)} matches ${ranges.length} times, not ${times}, in:\n${text}`);
 }
 
+/** The source of a pattern that matches a text literally. */
+export function literally(text: string): string {
+  return text.replaceAll(/[\\^$.*+?()[\]{}|]/g, String.raw`\$&`);
+}
+
+/** Whether a statement is the named one, or a variant of it. */
+export function isVariant(name: string | undefined, statement: string): boolean {
+  return name === statement || name?.startsWith(`${statement}_with_`) === true;
+}
+
+/** Whether a condition is part of a statement. */
+export function occurs(find: RegExp, text: string): boolean {
+  return text.search(new RegExp(find, 's')) >= 0;
+}
+
 function asGlobal(pattern: RegExp): RegExp {
   return new RegExp(pattern, 'gs');
 }
@@ -66,8 +80,9 @@ function intercept(change: (query: Query) => string): void {
     this: pg.Client,
     ...[first, ...rest]: unknown[]
   ): undefined {
+    // A pg.Query was sent before, as two statements, if their texts were not changed.
     const changed =
-      typeof first === 'object' && first !== null && 'text' in first
+      typeof first === 'object' && first !== null && 'text' in first && !(first instanceof pg.Query)
         ? { ...first, text: change(first as Query) }
         : first;
     return Reflect.apply(query, this, [changed, ...rest]) as undefined;

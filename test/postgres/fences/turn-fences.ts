@@ -1,11 +1,16 @@
-import { besidePauses, limitedItems, noPause, type FencedStatement } from './fence.ts';
+import { besidePauses, limitedItems, limitKeys, noPause, type FencedStatement } from './fence.ts';
 
 const ok = String.raw`WHERE \(SELECT ok FROM verdict\)`;
 
 /** Turns that only record events, schedule activities and end, with the items that they ack. */
 export const turnFences: FencedStatement = {
   name: 'perdure_commit_plain_turns',
-  sentBy: 'turn-ack/follows-another',
+  sentBy: [
+    'turn-ack/follows-another',
+    'turn-ack/commits-items-and-turn-together',
+    'turn-ack/an-end-takes-what-is-left',
+    'turn-ack/needs-the-last-turn',
+  ],
   fences: [
     {
       demands: 'a running instance',
@@ -136,6 +141,7 @@ export const turnFences: FencedStatement = {
   ],
   selections: [
     limitedItems,
+    limitKeys,
     { find: /one\.instance_key = turn\.instance_key LIMIT 1/, because: 'joins the instance' },
     { find: /\(turn\.status = 'running' OR/, because: 'begins the demands of an end' },
     {
@@ -149,7 +155,8 @@ export const turnFences: FencedStatement = {
       because: 'names the items to read, and those to delete',
     },
     { find: /instance\.ctid = turn\.row_id/, because: 'joins the instance to its turn' },
-    { find: /ended_at IS NOT NULL/, times: 2, because: 'reads which instances have ended' },
+    { find: /ended_at IS NOT NULL/, times: 3, because: 'reads which instances have ended' },
+    { find: /instance_key = ANY \(ARRAY\(SELECT/, because: 'names the instances that have ended' },
   ],
 };
 

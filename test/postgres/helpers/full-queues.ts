@@ -41,6 +41,7 @@ export async function fillQueues(client: pg.Client, schema: string): Promise<voi
     INSERT INTO instances (instance_id, incarnation, definition_key, status, execution_id, history_length, last_turn,
         input_hash, created_at, started_at, execution_started_at)
       VALUES ('wide', 'x', 1, 'running', 1, 1, 'turn', 'hash', 0, 0, 0);
+    INSERT INTO live_instances SELECT instance_key FROM instances ORDER BY instance_key;
     INSERT INTO worker_queue (instance_key, execution_id, operation, definition_key, next_at, claims, created_at)
       SELECT ${queued} + 1, 1, operation, 3, 0, 0, 0 FROM generate_series(1, 2000) AS operation;
     RESET search_path;`);

@@ -218,7 +218,7 @@ export class Changes {
     this.messages.push({ instanceKey, visibleAt, message });
     const earliest = Math.min(this.#touched.get(instanceKey)?.visibleAt ?? visibleAt, visibleAt);
     this.#touched.set(instanceKey, { definitionKey, visibleAt: earliest });
-    effects.due('orchestrations', visibleAt);
+    effects.due('orchestrations', visibleAt, definitionKey);
   }
 
   /** Sends the start message of a new instance, visible from when it may start. */

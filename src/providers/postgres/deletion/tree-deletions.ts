@@ -8,6 +8,7 @@ import { deletionObstacle, type ChildLink } from '../../rules/deletions.ts';
 import { keys, prepare, strings } from '../driver/columns.ts';
 import { fromStoredText } from '../driver/arrays.ts';
 import type { AuditedStep } from '../../rules/audit-sums.ts';
+import { removeLive } from '../tables/instance-rows.ts';
 import type { Audit } from '../tables/audit.ts';
 import type { DedupeKeys } from '../tables/dedupe-keys.ts';
 import type { Transaction } from '../driver/connection.ts';
@@ -257,7 +258,12 @@ function statements(schema: string) {
     deleteExecutions: deleteFrom('perdure_delete_executions_of_trees', 'executions'),
     deleteLanes: deleteFrom('perdure_delete_run_lanes', 'run_lanes'),
     deleteStartKeys: deleteFrom('perdure_delete_start_keys', 'start_keys'),
-    deleteInstances: deleteFrom('perdure_delete_trees', 'instances'),
+    deleteInstances: prepare(
+      'perdure_delete_trees',
+      { keys: keys() },
+      ({ keys }) => `WITH ${removeLive(schema, keys)}
+        DELETE FROM ${schema}.instances WHERE instance_key = ANY (${keys})`,
+    ),
   };
 }
 

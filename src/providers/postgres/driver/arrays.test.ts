@@ -44,3 +44,16 @@ it('fromStoredText() keeps escape characters that it does not recognize', () => 
   expect(fromStoredText('\u0001')).toBe('\u0001');
   expect(fromStoredText('\u0001x')).toBe('\u0001x');
 });
+
+it('texts() uses the binary format if a value is long', () => {
+  const long = `"${'é'.repeat(1_001)}\0`;
+  const binary = texts(['a', null, long], itself);
+  if (typeof binary === 'string') throw new Error('a literal');
+  const numbersAt = (...places: readonly number[]) => places.map((at) => binary.readInt32BE(at));
+  // One dimension, with a NULL, of texts, three of them, from 1.
+  expect(numbersAt(0, 4, 8, 12, 16)).toEqual([1, 1, 25, 3, 1]);
+  expect(numbersAt(20, 25)).toEqual([1, -1]);
+  expect(binary.toString('utf8', 24, 25)).toBe('a');
+  expect(binary.toString('utf8', 33)).toBe(toStoredText(long));
+  expect(binary.readInt32BE(29)).toBe(binary.length - 33);
+});

@@ -15,8 +15,14 @@ export function numbers<Row>(rows: readonly Row[], of: (row: Row) => number | nu
   return `{${list}}`;
 }
 
-/** Encodes a column of texts as a PostgreSQL array literal, each escaped by `toStoredText`. */
-export function texts<Row>(rows: readonly Row[], of: (row: Row) => string | null): string {
+// Longer texts are sent in the binary format: to quote 130 KB of JSON takes 2.5 ms here, and as long in the server.
+const longText = 1_000;
+
+/**
+ * Encodes a column of texts as a PostgreSQL array, each escaped by `toStoredText`: as a literal, or in the binary format if
+ * one of them is long.
+ */
+export function texts<Row>(rows: readonly Row[], of: (row: Row) => string | null): string | Buffer {
   let list = '';
   let last: string | null | undefined;
   let lastQuoted = '';
@@ -24,12 +30,34 @@ export function texts<Row>(rows: readonly Row[], of: (row: Row) => string | null
     const value = of(row);
     // Many columns have the same value in all rows.
     if (value !== last) {
+      if (value !== null && value.length > longText) return binaryTexts(rows, of);
       last = value;
       lastQuoted = quoted(value);
     }
     list += list === '' ? lastQuoted : `,${lastQuoted}`;
   }
   return `{${list}}`;
+}
+
+const textOid = 25;
+
+/** The binary format of `text[]`: dimensions, whether it has a NULL, type, length, first index, then each text with its length. */
+function binaryTexts<Row>(rows: readonly Row[], of: (row: Row) => string | null): Buffer {
+  const values = rows.map((row) => {
+    const value = of(row);
+    return value === null ? null : toStoredText(value);
+  });
+  const lengths = values.map((value) => (value === null ? -1 : Buffer.byteLength(value)));
+  const header = [1, lengths.includes(-1) ? 1 : 0, textOid, rows.length, 1];
+  const size = lengths.reduce((sum, length) => sum + 4 + Math.max(length, 0), header.length * 4);
+  const buffer = Buffer.allocUnsafe(size);
+  let at = 0;
+  for (const number of header) at = buffer.writeInt32BE(number, at);
+  for (const [index, value] of values.entries()) {
+    at = buffer.writeInt32BE(lengths[index] ?? -1, at);
+    if (value !== null) at += buffer.write(value, at);
+  }
+  return buffer;
 }
 
 /** Encodes a column of booleans as a PostgreSQL array literal. */

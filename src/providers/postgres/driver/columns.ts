@@ -159,7 +159,7 @@ function toColumn<Row>(name: string, column: Column<Row> | string): Column<Row> 
   return [column, (row: Row) => row[key as keyof Row]] as unknown as Column<Row>;
 }
 
-function encode<Row>(column: Column<Row>, rows: readonly Row[]): string {
+function encode<Row>(column: Column<Row>, rows: readonly Row[]): string | Buffer {
   switch (column[0]) {
     case 'text':
       return texts(rows, column[1]);

@@ -14,7 +14,8 @@ import {
   toProviderError,
   unknownOutcome,
 } from './postgres-errors.ts';
-import { ClientTransaction, type Statement, type Transaction } from './transaction.ts';
+import { LockedQuery, type BoundStatement } from './locked-query.ts';
+import { ClientTransaction, queryLocked, type Statement, type Transaction } from './transaction.ts';
 
 export type { Statement, Transaction } from './transaction.ts';
 
@@ -85,22 +86,28 @@ export class Connections {
    * transaction is rolled back if a statement fails.
    */
   pipeline<T>(operation: string, work: (tx: Transaction) => Promise<T>): Promise<T> {
-    return this.#use(operation, async (client, tx) => {
-      const [begun, worked, committed] = await Promise.allSettled([
-        client.query(this.#begin),
-        work(tx),
-        commit(operation, client),
-      ]);
-      // The COMMIT was already sent, so the outcome is unknown whichever response was lost.
-      const lost = [begun, worked].find(
-        (sent) => sent.status === 'rejected' && isConnectionLost(sent.reason),
-      );
-      if (lost?.status === 'rejected') throw unknownOutcome(operation, lost.reason);
-      if (begun.status === 'rejected') throw begun.reason;
-      if (worked.status === 'rejected') throw worked.reason;
-      if (committed.status === 'rejected') throw committed.reason;
-      return worked.value;
-    });
+    return this.#use(operation, (client, tx) => this.#pipelined(operation, client, () => work(tx)));
+  }
+
+  async #pipelined<T>(
+    operation: string,
+    client: pg.PoolClient,
+    work: () => Promise<T>,
+  ): Promise<T> {
+    const [begun, worked, committed] = await Promise.allSettled([
+      client.query(this.#begin),
+      work(),
+      commit(operation, client),
+    ]);
+    // The COMMIT was already sent, so the outcome is unknown whichever response was lost.
+    const lost = [begun, worked].find(
+      (sent) => sent.status === 'rejected' && isConnectionLost(sent.reason),
+    );
+    if (lost?.status === 'rejected') throw unknownOutcome(operation, lost.reason);
+    if (begun.status === 'rejected') throw begun.reason;
+    if (worked.status === 'rejected') throw worked.reason;
+    if (committed.status === 'rejected') throw committed.reason;
+    return worked.value;
   }
 
   /** Runs reads, retried as a whole. Uses a transaction only if there are transaction settings. */
@@ -125,6 +132,34 @@ export class Connections {
     return this.#use(operation, async (_, tx) => {
       try {
         return await tx.query<Row>(statement, values);
+      } catch (error) {
+        throw isConnectionLost(error) ? unknownOutcome(operation, error) : error;
+      }
+    });
+  }
+
+  /**
+   * Runs a statement in one transaction with another that locks its rows before it, in one round trip. Returns the rows of
+   * the statement.
+   */
+  lockedStatement<Row extends object>(
+    operation: string,
+    lock: BoundStatement,
+    statement: BoundStatement,
+  ): Promise<readonly Row[]> {
+    return this.#use(operation, async (client, tx) => {
+      const isPrepared =
+        this.#prepare &&
+        !this.#hasTransactionSettings &&
+        LockedQuery.isPrepared(client, [lock[0], statement[0]]);
+      if (!isPrepared) {
+        return this.#pipelined(operation, client, async () => {
+          const [, rows] = await Promise.all([tx.execute(...lock), tx.query<Row>(...statement)]);
+          return rows;
+        });
+      }
+      try {
+        return await queryLocked<Row>(client, lock, statement);
       } catch (error) {
         throw isConnectionLost(error) ? unknownOutcome(operation, error) : error;
       }

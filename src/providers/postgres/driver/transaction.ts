@@ -2,6 +2,7 @@ import pg from 'pg';
 import { PerdureError } from '../../../model/failures/errors.ts';
 import type { TransactionConnection } from '../../contract/transactional.ts';
 import { fromStoredText } from './arrays.ts';
+import { LockedQuery, type BoundStatement } from './locked-query.ts';
 
 /** A statement that is prepared once per connection under its name. */
 export interface Statement {
@@ -70,6 +71,22 @@ export class ClientTransaction implements Transaction {
       ...(this.#prepare && { name }),
     });
   }
+}
+
+/** Runs two prepared statements in one implicit transaction. Returns the rows of the second one. */
+export function queryLocked<Row extends object>(
+  client: pg.PoolClient,
+  lock: BoundStatement,
+  [{ name, text }, values]: BoundStatement,
+): Promise<readonly Row[]> {
+  return new Promise((resolve, reject) => {
+    const query = { name, text, values: values as unknown[], types: columnTypes };
+    const locked = new LockedQuery(lock, query, (error, result) => {
+      if (error) reject(error);
+      else resolve(result.rows as Row[]);
+    });
+    client.query(locked as unknown as pg.Submittable);
+  });
 }
 
 /** A transaction that the application has begun and will end, on its own connection. */

@@ -30,8 +30,9 @@ export function createInstanceStore(store: Store): InstanceStore {
     createInstances: store.batching({
       operation: 'createInstances',
       run: (scope, instances) => create(store, scope, instances),
-      runSingleStatement: (instances: readonly NewInstance[]) =>
-        store.singleStatementStarts.create(instances, store.nowParameter),
+      runSingleStatement: async (instances: readonly NewInstance[]) =>
+        (await store.singleStatementStarts.create(instances, store.nowParameter)) ??
+        (await store.singleStatementPendingStarts.create(instances, store.nowParameter)),
       refused: (error): CreateResult => ({ kind: 'refused', error }),
       maxInFlight: 2,
       enoughItems: enoughTurns,

@@ -1,3 +1,4 @@
+import { calledTask } from '../../../model/task-call.ts';
 import { encodeMessage, type StoredMessage } from '../../../model/message.ts';
 import { queueKey } from '../../rules/pauses.ts';
 import { existingStart } from '../../rules/starts.ts';
@@ -194,7 +195,11 @@ export class Turns {
     }
     await this.#parts.limitRows.ensure(
       scope,
-      rows.flatMap(({ item, definitionKey }) => (item.lane === undefined ? [] : [definitionKey])),
+      rows.flatMap(({ item }) => {
+        if (item.lane === undefined) return [];
+        const { kind, name, version } = limitedBy(item.name);
+        return [keyOf(kind, name, version)];
+      }),
     );
     const inserted = await this.#parts.workItems.insert(scope.tx, rows, scope.now);
     // Items of limited definitions are not claimed.
@@ -396,7 +401,10 @@ export function addressees(turns: readonly Turn[]): readonly string[] {
 export function wantedDefinitions(name: string, turn: Turn): readonly WantedDefinition[] {
   const { version, workItems, children, outcome } = turn;
   const wanted: WantedDefinition[] = [{ kind: 'orchestration', name, version }];
-  for (const item of workItems) wanted.push({ kind: 'activity', name: item.name, version: null });
+  for (const item of workItems) {
+    wanted.push({ kind: 'activity', name: item.name, version: null });
+    if (item.lane !== undefined) wanted.push(limitedBy(item.name));
+  }
   for (const child of children) {
     wanted.push({ kind: 'orchestration', name: child.name, version: child.version });
   }
@@ -404,6 +412,14 @@ export function wantedDefinitions(name: string, turn: Turn): readonly WantedDefi
     wanted.push({ kind: 'orchestration', name, version: outcome.version });
   }
   return wanted;
+}
+
+/** The definition whose limits count calls of an activity. Calls of a task are counted with its runs. */
+function limitedBy(activity: string): WantedDefinition & { readonly version: null } {
+  const task = calledTask(activity);
+  return task === undefined
+    ? { kind: 'activity', name: activity, version: null }
+    : { kind: 'task', name: task, version: null };
 }
 
 function recordEvents({ changes }: Batch, { target, turn }: TurnCommit): void {

@@ -20,13 +20,29 @@ type StreamParts = StoreAccess & {
 
 /** Implements the streams of runs and of jobs. */
 export function createStreamStore(store: StreamParts): StreamStore {
-  return {
-    // One transaction at a time keeps the chunks of a handler in order.
-    appendChunks: store.batching({
+  // One transaction at a time keeps the chunks of a handler in order. Claims of instances have transactions of their
+  // own: their rows are locked in another order than those of work items.
+  const appending = (claim: 'instance' | 'workItem') =>
+    store.batching({
       operation: 'appendChunks',
-      run: (scope, requests: readonly AppendChunks[]) => append(store, scope, requests),
+      run: (scope, requests: readonly AppendChunks[]) => append(store, scope, requests, claim),
       maxInFlight: 1,
-    }),
+    });
+  const ofItems = appending('workItem');
+  const ofInstances = appending('instance');
+  return {
+    async appendChunks(requests) {
+      const steps = requests.filter(({ claim }) => claim === 'instance');
+      if (steps.length === 0) return ofItems(requests);
+      if (steps.length === requests.length) return ofInstances(requests);
+      const handlers = requests.filter(({ claim }) => claim !== 'instance');
+      const results = await Promise.all([ofInstances(steps), ofItems(handlers)]);
+      const [stepResults, handlerResults] = results.map((part) => part.values());
+      return requests.map(({ claim }) => {
+        const { value } = (claim === 'instance' ? stepResults : handlerResults)?.next() ?? {};
+        return value ?? 'lost';
+      });
+    },
 
     async readChunks(params) {
       const { instanceId, after } = params;
@@ -50,10 +66,11 @@ async function append(
   store: StreamParts,
   scope: Scope,
   requests: readonly AppendChunks[],
+  claim: 'instance' | 'workItem',
 ): Promise<readonly AppendResult[]> {
   const { tx, effects } = scope;
   const tokens = requests.map(({ lockToken }) => parseToken(lockToken));
-  const [held] = await scope.begin(store.chunkRows.lockHeld(tx, tokens, scope.nowParameter));
+  const [held] = await scope.begin(store.chunkRows.lockHeld(tx, tokens, scope.nowParameter, claim));
   const rows = await store.chunkRows.lock(tx, [
     ...new Set([...held.values()].map(({ instanceKey }) => instanceKey)),
   ]);

@@ -220,7 +220,7 @@ export function beginDueText(schema: string, runnable: RunnableText): string {
       WHERE kind = 'orchestration'
         AND (${runnable.column('name')} IS NULL OR name = ANY (${runnable.column('name')}))
         AND ((SELECT 1 FROM ${schema}.lane_signals AS signal
-              WHERE signal.definition_key = lim.definition_key LIMIT 1) IS NOT NULL
+              WHERE signal.definition_key = lim.definition_key AND freed <> 0 LIMIT 1) IS NOT NULL
           OR (global_limit IS NULL OR lim.running < global_limit)
             AND (SELECT 1 FROM ${schema}.lanes AS lane
                  WHERE lane.definition_key = lim.definition_key AND ready LIMIT 1) IS NOT NULL)
@@ -277,7 +277,7 @@ function statements(schema: string) {
       ({ definitionKeys }) => `WITH signal AS (
           DELETE FROM ${schema}.lane_signals WHERE ctid = ANY (ARRAY(
             SELECT ctid FROM ${schema}.lane_signals WHERE definition_key = ANY (${definitionKeys})
-            ORDER BY definition_key, signal_key LIMIT ${maxSignals}))
+              AND freed <> 0 ORDER BY definition_key, signal_key LIMIT ${maxSignals}))
           RETURNING definition_key, lane, freed
         ), change AS MATERIALIZED (
           SELECT definition_key, lane, sum(freed)::int AS freed FROM signal GROUP BY definition_key, lane
@@ -417,8 +417,10 @@ function statements(schema: string) {
         definitionKeys,
         after,
       }) => `SELECT live.instance_key AS "instanceKey", gate.definition_key AS "definitionKey", coalesce(lane, '') AS lane
-        FROM (SELECT * FROM ${instances} WHERE listed_as = 'live' AND instance_key > ${after}
-            ORDER BY instance_key LIMIT ${maxBegun}) AS live
+        FROM (SELECT instance_key FROM ${schema}.live_instances WHERE instance_key > ${after}
+            ORDER BY instance_key LIMIT ${maxBegun}) AS page
+          CROSS JOIN LATERAL (
+            SELECT * FROM ${instances} AS one WHERE one.instance_key = page.instance_key LIMIT 1) AS live
           CROSS JOIN LATERAL (
             SELECT name FROM ${schema}.definitions AS one WHERE one.definition_key = live.definition_key LIMIT 1
           ) AS named LEFT JOIN LATERAL (

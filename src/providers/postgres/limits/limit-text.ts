@@ -2,6 +2,7 @@
  * SQL texts that the statements of limits share. A row of `limits` has the alias `lim`, with the columns `now`, `now_us`,
  * `key_rate_us` and `key_tau` of `limitColumns`.
  */
+import { countedKeys } from '../tables/definitions.ts';
 import { nowSql } from '../driver/scope.ts';
 
 /** The columns that `laneState` and `startsLeft` need, for a SELECT from `limits AS one`. Needs the clock as first parameter. */
@@ -54,24 +55,28 @@ export function laneHasRoom(schema: string, lane: string): string {
 }
 
 /**
- * When the next claim of a limited definition can find or change something: 0 if signals or stragglers wait for it.
+ * When the next claim of a limited definition can find or change something: 0 if freed places or stragglers wait for it.
+ * While no place or token is free, signals of new items wait.
  * Over a row `lim`.
  */
 export function nextDueText(schema: string): string {
   const [items, lanes] = [`${schema}.worker_queue`, `${schema}.lanes`];
+  const signal = (which: string) =>
+    `SELECT 1 FROM ${schema}.lane_signals AS one WHERE one.definition_key = lim.definition_key AND ${which} LIMIT 1`;
   return `CASE
-      WHEN (SELECT 1 FROM ${schema}.lane_signals AS one WHERE one.definition_key = lim.definition_key LIMIT 1) IS NOT NULL
-        OR (SELECT 1 FROM ${items} AS one WHERE one.definition_key = lim.definition_key AND lane IS NULL
-            AND NOT cancel_requested LIMIT 1) IS NOT NULL THEN 0
+      WHEN (${signal('freed <> 0')}) IS NOT NULL
+        OR (SELECT 1 FROM ${items} AS one WHERE one.definition_key = ANY (${countedKeys(schema, 'lim.definition_key')})
+            AND lane IS NULL AND NOT cancel_requested LIMIT 1) IS NOT NULL THEN 0
       ELSE least(
         (SELECT until FROM ${schema}.places AS one WHERE one.definition_key = lim.definition_key ORDER BY until LIMIT 1),
         CASE WHEN global_limit IS NULL OR running < global_limit THEN least(
           CASE WHEN (SELECT 1 FROM ${lanes} AS one WHERE one.definition_key = lim.definition_key AND ready LIMIT 1) IS NOT NULL
-              OR (SELECT 1 FROM ${items} AS one WHERE one.definition_key = lim.definition_key AND ${suspectInLane}
+              OR (${signal('freed = 0')}) IS NOT NULL
+              OR (SELECT 1 FROM ${items} AS one WHERE one.limit_key = lim.definition_key AND ${suspectInLane}
                   AND ${laneHasRoom(schema, 'one.lane')} LIMIT 1) IS NOT NULL
             THEN CASE WHEN rate_us IS NULL OR rate_per_key THEN 0
               ELSE (${arrival('lim.tat')} - rate_tau + 999) / 1000 END END,
-          (SELECT next_at FROM ${items} AS one WHERE one.definition_key = lim.definition_key AND lane IS NOT NULL
+          (SELECT next_at FROM ${items} AS one WHERE one.limit_key = lim.definition_key AND lane IS NOT NULL
              AND delayed AND NOT cancel_requested ORDER BY next_at LIMIT 1),
           (SELECT wake_at FROM ${lanes} AS one WHERE one.definition_key = lim.definition_key AND wake_at IS NOT NULL
              AND more ORDER BY wake_at LIMIT 1)) END) END`;

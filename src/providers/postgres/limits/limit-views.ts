@@ -14,6 +14,7 @@ import { gcraOf, holdingLimit, nextTokenAt } from '../../rules/limits.ts';
 import { clock, keys, one, optional, prepare } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
 import { nowSql } from '../driver/scope.ts';
+import { countedKeys } from '../tables/definitions.ts';
 import { inLane, suspectInLane } from './limit-text.ts';
 
 interface DefinitionRow {
@@ -171,7 +172,10 @@ function statements(schema: string) {
     `${schema}.lane_signals`,
   ];
   const counted = (which: string, definition: string) => `SELECT 1 FROM ${items} AS one
-            WHERE one.definition_key = ${definition} AND ${which} LIMIT ${maxCountedItems}`;
+            WHERE one.limit_key = ${definition} AND ${which} LIMIT ${maxCountedItems}`;
+  const stragglers = (definition: string) => `SELECT 1 FROM ${items} AS one
+            WHERE one.definition_key = ANY (${countedKeys(schema, definition)}) AND lane IS NULL AND NOT cancel_requested
+              AND lock_token IS NULL LIMIT ${maxCountedItems}`;
   const beginnings = (
     definition: string,
     which = '',
@@ -179,9 +183,8 @@ function statements(schema: string) {
             WHERE place.definition_key = ${definition} ${which} AND NOT has_begun LIMIT ${maxCountedItems}`;
   const delayedInLane =
     'lane IS NOT NULL AND delayed AND NOT cancel_requested AND lock_token IS NULL';
-  const straggler = 'lane IS NULL AND NOT cancel_requested AND lock_token IS NULL';
   const freed = (definition: string) =>
-    `coalesce((SELECT sum(freed) FROM ${signals} AS one WHERE one.definition_key = ${definition}), 0)::int`;
+    `coalesce((SELECT sum(freed) FROM ${signals} AS one WHERE one.definition_key = ${definition} AND freed <> 0), 0)::int`;
   return {
     list: prepare(
       'perdure_list_limits',
@@ -201,16 +204,11 @@ function statements(schema: string) {
         onlyName,
       }) => `SELECT ${nowSql} AS now, kind, name, declared, declared_by AS "declaredBy", override,
           effective, running - ${freed('lim.definition_key')} AS running, tat,
-          least(${maxCountedItems}, (SELECT count(*) FROM (${[
-            inLane,
-            suspectInLane,
-            delayedInLane,
-            straggler,
-          ]
+          least(${maxCountedItems}, (SELECT count(*) FROM (${[inLane, suspectInLane, delayedInLane]
             .map((which) => `(${counted(which, 'lim.definition_key')})`)
             .join(
               ' UNION ALL ',
-            )} UNION ALL (${beginnings('lim.definition_key')})) AS waiting)) AS waiting
+            )} UNION ALL (${stragglers('lim.definition_key')}) UNION ALL (${beginnings('lim.definition_key')})) AS waiting)) AS waiting
         FROM ${limits} AS lim CROSS JOIN LATERAL (
           SELECT kind, name FROM ${schema}.definitions AS one WHERE one.definition_key = lim.definition_key LIMIT 1) AS named
         WHERE (${afterKind} IS NULL OR (kind, name) > (${afterKind}, ${afterName}))
@@ -233,23 +231,22 @@ function statements(schema: string) {
           SELECT * FROM ${limits} WHERE definition_key = (
             SELECT definition_key FROM ${schema}.definitions WHERE kind = ${kind} AND name = ${name} AND version = '')
         ), queued (lane) AS (
-          SELECT (SELECT one.lane FROM ${items} AS one WHERE one.definition_key = (SELECT definition_key FROM lim)
+          SELECT (SELECT one.lane FROM ${items} AS one WHERE one.limit_key = (SELECT definition_key FROM lim)
               AND ${inLane} AND ${isLater('one.lane')} ORDER BY one.lane LIMIT 1)
           UNION ALL
-          SELECT (SELECT one.lane FROM ${items} AS one WHERE one.definition_key = (SELECT definition_key FROM lim)
+          SELECT (SELECT one.lane FROM ${items} AS one WHERE one.limit_key = (SELECT definition_key FROM lim)
               AND ${inLane} AND one.lane > queued.lane ORDER BY one.lane LIMIT 1)
           FROM queued WHERE queued.lane IS NOT NULL
         ), signal AS MATERIALIZED (
-          SELECT lane, sum(freed)::int AS freed,
-            (array_agg(weight ORDER BY signal_key DESC) FILTER (WHERE weight IS NOT NULL))[1] AS weight
-          FROM ${signals} WHERE definition_key = (SELECT definition_key FROM lim) GROUP BY lane
+          SELECT lane, sum(freed)::int AS freed FROM ${signals}
+          WHERE definition_key = (SELECT definition_key FROM lim) AND freed <> 0 GROUP BY lane
         ), delayed AS MATERIALIZED (
           SELECT lane, count(*) AS number, min(next_at) AS next_at FROM (
-            SELECT lane, next_at FROM ${items} WHERE definition_key = (SELECT definition_key FROM lim) AND ${delayedInLane}
+            SELECT lane, next_at FROM ${items} WHERE limit_key = (SELECT definition_key FROM lim) AND ${delayedInLane}
             LIMIT ${maxRead}) AS one GROUP BY lane
         ), suspect AS MATERIALIZED (
           SELECT lane, count(*) AS number FROM (
-            SELECT lane FROM ${items} WHERE definition_key = (SELECT definition_key FROM lim) AND ${suspectInLane}
+            SELECT lane FROM ${items} WHERE limit_key = (SELECT definition_key FROM lim) AND ${suspectInLane}
             LIMIT ${maxRead}) AS one GROUP BY lane
         ), listed AS MATERIALIZED (
           SELECT lane FROM (
@@ -260,12 +257,14 @@ function statements(schema: string) {
             UNION SELECT lane FROM suspect WHERE ${isLater('lane')}) AS every
           ORDER BY lane LIMIT ${limit}
         ), joined AS MATERIALIZED (
-          SELECT listed.lane, signal.weight AS new_weight, coalesce(freed, 0) AS freed, delayed.next_at,
+          SELECT listed.lane, coalesce(freed, 0) AS freed, delayed.next_at,
             coalesce(suspect.number, 0) AS suspects, coalesce(delayed.number, 0) AS delayed
           FROM listed FULL JOIN signal ON signal.lane = listed.lane FULL JOIN delayed ON delayed.lane = listed.lane
             FULL JOIN suspect ON suspect.lane = listed.lane
         )
-        SELECT ${nowSql} AS now, listed.lane, coalesce(new_weight, known.weight, 1) AS weight,
+        SELECT ${nowSql} AS now, listed.lane, coalesce((
+            SELECT weight FROM ${signals} AS one WHERE one.definition_key = lim.definition_key AND one.lane = listed.lane
+              AND freed = 0 AND weight IS NOT NULL ORDER BY signal_key DESC LIMIT 1), known.weight, 1) AS weight,
           coalesce(known.running, 0) - freed AS running, coalesce(known.tat, 0) AS tat,
           counted.number + suspects AS due, delayed, next_at AS "nextAt", lim.effective, lim.running - ${freed('lim.definition_key')} AS "allRunning",
           lim.tat AS "definitionTat"
@@ -288,13 +287,13 @@ function statements(schema: string) {
       }) => `SELECT ${nowSql} AS now, item.item_key AS "itemKey", lim.effective, lim.tat AS "definitionTat",
           lim.running - ${freed('lim.definition_key')} AS "allRunning", coalesce(known.tat, 0) AS tat,
           coalesce(known.running, 0) - coalesce((SELECT sum(freed) FROM ${signals} AS one
-            WHERE one.definition_key = lim.definition_key AND one.lane = item.lane), 0)::int AS running,
+            WHERE one.definition_key = lim.definition_key AND one.lane = item.lane AND freed <> 0), 0)::int AS running,
           (SELECT count(*) FROM (
-            SELECT 1 FROM ${items} AS one WHERE one.definition_key = item.definition_key AND one.lane = item.lane AND ${inLane}
+            SELECT 1 FROM ${items} AS one WHERE one.limit_key = item.limit_key AND one.lane = item.lane AND ${inLane}
               AND (one.priority > item.priority
                 OR one.priority = item.priority AND (one.next_at, one.item_key) < (item.next_at, item.item_key))
             LIMIT ${maxCountedItems}) AS first) AS ahead
-        FROM ${items} AS item JOIN ${limits} AS lim ON lim.definition_key = abs(item.definition_key)
+        FROM ${items} AS item JOIN ${limits} AS lim ON lim.definition_key = abs(item.limit_key)
         LEFT JOIN LATERAL (
           SELECT running, tat FROM ${lanes} AS one
           WHERE one.definition_key = lim.definition_key AND one.lane = item.lane LIMIT 1) AS known ON TRUE

@@ -47,12 +47,10 @@ CREATE TABLE instances (
   instance_id text COLLATE "C" NOT NULL UNIQUE,
   incarnation text NOT NULL,
   last_turn text,
-  -- The key of lists by status. Completed instances have none: their lists read the newest rows. An unfinished run is
-  -- found by its item. Most runs therefore change no index, and each row version stays on its page (HOT).
-  listed_as text COLLATE "C" GENERATED ALWAYS AS (CASE
-    WHEN status IN ('pending', 'running', 'canceling') THEN CASE WHEN priority IS NULL THEN 'live' END
-    WHEN status <> 'completed' THEN status
-  END) STORED,
+  -- The key of lists by status: failed, canceled, terminated, skipped or expired. NULL for all others: those that end as
+  -- completed change no index, so each row version stays on its page (HOT). Live orchestrations are in live_instances, and
+  -- unfinished runs are found by their items.
+  listed_as text COLLATE "C",
   ended_at bigint,
   canceled_at bigint,
   terminated_at bigint,
@@ -96,19 +94,8 @@ CREATE TABLE instances (
   forked_from text,
   headers text, -- trace context and headers of the start, as JSON
   tags text, -- a JSON object of strings, sorted by name
-  CHECK (CASE status
-    WHEN 'pending' THEN ended_at IS NULL
-    WHEN 'running' THEN ended_at IS NULL
-    WHEN 'canceling' THEN ended_at IS NULL
-    WHEN 'completed' THEN completed_at IS NOT NULL
-    WHEN 'failed' THEN failed_at IS NOT NULL
-    WHEN 'canceled' THEN canceled_at IS NOT NULL
-    WHEN 'terminated' THEN terminated_at IS NOT NULL
-    WHEN 'skipped' THEN skipped_at IS NOT NULL
-    WHEN 'expired' THEN expired_at IS NOT NULL
-    ELSE FALSE
-  END),
-  CHECK (num_nonnulls(completed_at, failed_at, canceled_at, terminated_at, skipped_at, expired_at) = num_nonnulls(ended_at))
+  -- PostgreSQL parses every check in each statement. Without any checks, a single hello took 5 % less of the server's time.
+  CHECK ((ended_at IS NULL) = (status IN ('pending', 'running', 'canceling')))
 ) WITH (fillfactor = 50);
 CREATE INDEX instances_by_definition ON instances (definition_key, instance_key);
 CREATE INDEX instances_by_parent ON instances (parent_instance_id, instance_key)
@@ -116,8 +103,7 @@ CREATE INDEX instances_by_parent ON instances (parent_instance_id, instance_key)
 CREATE INDEX instances_by_parent_execution ON instances (parent_instance_id, parent_execution_id)
   WHERE parent_instance_id IS NOT NULL;
 CREATE INDEX instances_listed ON instances (listed_as, instance_key) WHERE listed_as IS NOT NULL;
-CREATE INDEX instances_ended_otherwise ON instances (listed_as, definition_key, instance_key)
-  WHERE listed_as IS NOT NULL AND listed_as <> 'live';
+CREATE INDEX instances_ended_otherwise ON instances (listed_as, definition_key, instance_key) WHERE listed_as IS NOT NULL;
 -- Ends without a worker, for the counts by minute. Completing changes none of its columns, so the update stays heap-only (HOT).
 CREATE INDEX instances_stopped ON instances (coalesce(canceled_at, terminated_at, expired_at))
   WHERE coalesce(canceled_at, terminated_at, expired_at) IS NOT NULL;
@@ -135,6 +121,11 @@ END $$;
 CREATE INDEX instances_leaked ON instances (instance_key) WHERE leaked > 0;
 CREATE INDEX instances_paused ON instances (instance_key, paused_at) WHERE paused_at IS NOT NULL;
 ALTER TABLE instances ADD PRIMARY KEY (instance_key);
+
+-- The orchestrations that have not ended. A key of instances would end HOT updates: an end would change every index.
+CREATE TABLE live_instances (
+  instance_key bigint PRIMARY KEY
+) ${queueOf(100)};
 
 -- Executions before the current one: continued as new, retried or replaced. The current one is read from its instance,
 -- which saves two writes per run.
@@ -224,6 +215,7 @@ CREATE TABLE worker_queue (
   shielded boolean NOT NULL DEFAULT false,
   point_of_no_return boolean NOT NULL DEFAULT false,
   lane text COLLATE "C", -- NULL: its definition was not limited at the insert
+  limit_key integer, -- of an item with a lane: the definition whose limits count it. Negative if the instance is paused
   cancellation text COLLATE "C" NOT NULL DEFAULT 'request',
   lock_token text,
   locked_until bigint,

@@ -9,7 +9,8 @@ const changing = (
 /**
  * Adds limits of definitions. The numbers in comments are those of the invariants L1 to L10 in `rules/limits.ts`.
  *
- * Items of a limited definition have a lane: the queue of their key. The triggers keep the accounts of places, so that no
+ * Items of a limited definition have a lane: the queue of their key. Calls of a limited task are counted with its runs: their
+ * `limit_key` is that of the task. The triggers keep the accounts of places, so that no
  * path that ends, returns or deletes an item can forget them. They lock no row that another transaction locks for longer
  * than a statement. Items without a lane only pay for the check of `lane`: the triggers run after the row was written,
  * because a trigger before it would lock each row once more. The names in the functions are qualified, which is faster than
@@ -19,12 +20,12 @@ export const limits: Migration = {
   number: 11,
   name: 'limits',
   sql: `
-CREATE INDEX worker_queue_lanes ON worker_queue (definition_key, lane, priority DESC, next_at, item_key)
+CREATE INDEX worker_queue_lanes ON worker_queue (limit_key, lane, priority DESC, next_at, item_key)
   WHERE lane IS NOT NULL AND NOT suspect AND NOT delayed AND NOT cancel_requested;
 -- Apart: lanes with only suspects would stay at the head of the ready ones.
-CREATE INDEX worker_queue_lane_suspects ON worker_queue (definition_key, next_at, item_key)
+CREATE INDEX worker_queue_lane_suspects ON worker_queue (limit_key, next_at, item_key)
   WHERE lane IS NOT NULL AND suspect AND NOT delayed AND NOT cancel_requested;
-CREATE INDEX worker_queue_delayed ON worker_queue (definition_key, next_at, item_key)
+CREATE INDEX worker_queue_delayed ON worker_queue (limit_key, next_at, item_key)
   WHERE lane IS NOT NULL AND delayed AND NOT cancel_requested;
 
 -- One row per limited definition. A claim of the definition locks it (L9).
@@ -42,7 +43,8 @@ CREATE TABLE limits (
   rate_per_key boolean NOT NULL DEFAULT false,
   running integer NOT NULL DEFAULT 0, -- places, and those whose release was not read yet (L3)
   tat bigint NOT NULL DEFAULT 0, -- theoretical arrival time of the next start, in microseconds
-  vclock bigint NOT NULL DEFAULT 0 -- virtual time of the last start
+  vclock bigint NOT NULL DEFAULT 0, -- virtual time of the last start
+  signal_cursor text COLLATE "C" NOT NULL DEFAULT '' -- claims read the signals of new items from the lane after it
 ) ${changing(10)};
 
 CREATE TABLE declared_limits (
@@ -88,8 +90,7 @@ CREATE TABLE lane_signals (
   lane text COLLATE "C" NOT NULL,
   due boolean NOT NULL, -- the lane has a due item
   weight smallint, -- of a new item
-  freed smallint NOT NULL, -- places that are free, or -1
-  PRIMARY KEY (definition_key, signal_key)
+  freed smallint NOT NULL -- places that are free, or -1
 ) ${changing(100)};
 
 -- The keys of task runs, for their onFail handlers and reruns.
@@ -99,9 +100,9 @@ CREATE TABLE run_lanes (
   weight smallint NOT NULL
 );
 
--- Apart: freed places must not wait behind a backlog of new items.
+-- Apart: freed places must not wait behind a backlog of new items. By lane: nor must one lane wait behind another.
 CREATE INDEX lane_signals_freed ON lane_signals (definition_key, signal_key) WHERE freed <> 0;
-CREATE INDEX lane_signals_due ON lane_signals (definition_key, signal_key) WHERE freed = 0;
+CREATE INDEX lane_signals_due ON lane_signals (definition_key, lane, signal_key) WHERE freed = 0;
 
 DO $do$
 DECLARE
@@ -111,7 +112,7 @@ BEGIN
   FOR name, body IN VALUES
     ('signal_new_item', $$
       INSERT INTO SCHEMA.lane_signals (definition_key, lane, due, weight, freed)
-      VALUES (abs(NEW.definition_key), NEW.lane, TRUE, coalesce(NEW.weight, 1), 0);$$),
+      VALUES (abs(NEW.limit_key), NEW.lane, NOT NEW.delayed, coalesce(NEW.weight, 1), 0);$$),
     ('free_place_of_deleted_item', $$
       WITH freed AS (DELETE FROM SCHEMA.places WHERE item_key = OLD.item_key RETURNING definition_key, lane)
       INSERT INTO SCHEMA.lane_signals (definition_key, lane, due, freed) SELECT definition_key, lane, FALSE, 1 FROM freed;$$),
@@ -124,7 +125,7 @@ BEGIN
       END IF;
       IF NEW.lock_token IS NULL AND NOT NEW.delayed THEN
         INSERT INTO SCHEMA.lane_signals (definition_key, lane, due, freed)
-        VALUES (abs(NEW.definition_key), NEW.lane, TRUE, 0);
+        VALUES (abs(NEW.limit_key), NEW.lane, TRUE, 0);
       END IF;$$)
   LOOP
     EXECUTE format('CREATE FUNCTION %I() RETURNS trigger LANGUAGE plpgsql AS %L', name,
@@ -133,7 +134,7 @@ BEGIN
 END
 $do$;
 CREATE TRIGGER lane_item_inserted AFTER INSERT ON worker_queue FOR EACH ROW
-  WHEN (NEW.lane IS NOT NULL AND NEW.lock_token IS NULL AND NOT NEW.delayed) EXECUTE FUNCTION signal_new_item();
+  WHEN (NEW.lane IS NOT NULL AND NEW.lock_token IS NULL) EXECUTE FUNCTION signal_new_item();
 CREATE TRIGGER lane_item_deleted AFTER DELETE ON worker_queue FOR EACH ROW
   WHEN (OLD.lane IS NOT NULL AND OLD.lock_token IS NOT NULL) EXECUTE FUNCTION free_place_of_deleted_item();
 -- Waking a delayed item changes its awake_at. That claim also changes the lane.

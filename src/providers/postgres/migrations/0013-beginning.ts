@@ -36,7 +36,8 @@ END
 $do$;
 -- One trigger for ends and pauses: each costs every statement that updates instances. A paused instance lets others pass,
 -- and waits again after its resume.
-CREATE TRIGGER limited_instance_changed AFTER UPDATE ON instances FOR EACH ROW
+-- PostgreSQL parses the condition of a trigger in each statement, so turns that do not end an instance leave these columns out.
+CREATE TRIGGER limited_instance_changed AFTER UPDATE OF ended_at, paused_at ON instances FOR EACH ROW
   WHEN (NEW.limited AND (OLD.ended_at IS NULL AND NEW.ended_at IS NOT NULL
     OR OLD.paused_at IS NULL AND NEW.paused_at IS NOT NULL)) EXECUTE FUNCTION free_instance_place();
 CREATE TRIGGER limited_instance_deleted AFTER DELETE ON instances FOR EACH ROW

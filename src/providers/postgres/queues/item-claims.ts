@@ -1,7 +1,6 @@
 import type { CancelTrigger } from '../../../model/failures/errors.ts';
 import type { FetchWorkItemsParams, WorkItem } from '../../contract/work-queue.ts';
 import { chooseDue } from '../../rules/claims.ts';
-import { Effects } from '../../shared/effects.ts';
 import { formatToken, type Secrets } from '../../shared/lock-token.ts';
 import { keys, one, optional, prepare, strings } from '../driver/columns.ts';
 import { nowSql, type Scope } from '../driver/scope.ts';
@@ -88,9 +87,8 @@ export async function claimItemsInOneStatement(
   const { items: claimed, secret } = await claim(params);
   const [first] = claimed;
   if (first === undefined) return [];
-  const effects = new Effects();
-  effects.due('work', first.now + params.lockMs);
-  store.claimed({ now: first.now, sentAt, effects });
+  const { now } = first;
+  store.claimed({ topic: 'work', now, sentAt, leaseEnd: now + params.lockMs });
   const needed = claimed.flatMap(definitionKeys);
   if (!definitions.knows(needed)) {
     await store.read('fetchWorkItems', (tx) => definitions.load(tx, needed));

@@ -3,6 +3,7 @@ import { virtualCost } from '../../rules/limits.ts';
 import { clock, one, optional, prepare } from '../driver/columns.ts';
 import { nowSql } from '../driver/scope.ts';
 import { claimText } from './item-claims.ts';
+import { countedKeys } from '../tables/definitions.ts';
 import {
   arrival,
   inLane,
@@ -14,10 +15,11 @@ import {
   suspectInLane,
 } from '../limits/limit-text.ts';
 
-// Bounds the work of one claim. The next claim continues. A new key and a freed place wait for the signals before theirs, so
-// one claim reads many: 10,000 take about three times as long as 1,000.
-const maxSignals = 10_000;
+// Bound the work of one claim. The next claim continues.
+const maxFreed = 10_000;
 const maxMoved = 500;
+// Lanes beyond the read signals of which a claim reads one signal each, if it could not read all.
+const maxSkipped = 32;
 
 /** The virtual time that one item of a lane takes, as `virtualCost` of the rules returns it. */
 const cost = `((${virtualCost(1)} + weight - 1) / weight)`;
@@ -84,10 +86,10 @@ function revokeStatement(schema: string) {
         WHERE item_key = ANY (ARRAY(SELECT item_key FROM expired))
       ), straggler AS MATERIALIZED (
         SELECT item_key FROM ${items}
-        WHERE definition_key = ${definitionKey} AND lane IS NULL AND NOT cancel_requested
+        WHERE definition_key = ANY (${countedKeys(schema, definitionKey)}) AND lane IS NULL AND NOT cancel_requested
         LIMIT ${maxMoved} FOR UPDATE SKIP LOCKED
       ), converted AS (
-        UPDATE ${items} SET lane = '', next_at = CASE WHEN ${lapsed} THEN locked_until ELSE next_at END,
+        UPDATE ${items} SET lane = '', limit_key = ${definitionKey}, next_at = CASE WHEN ${lapsed} THEN locked_until ELSE next_at END,
           lock_token = CASE WHEN ${lapsed} THEN NULL ELSE lock_token END,
           locked_until = CASE WHEN ${lapsed} THEN NULL ELSE locked_until END
         WHERE item_key = ANY (ARRAY(SELECT item_key FROM straggler))
@@ -104,6 +106,12 @@ function revokeStatement(schema: string) {
 /**
  * Reads signals, wakes delayed items and lanes that the rate held back, and updates the lanes. Deletes lanes that are idle.
  * No row of `lanes` is changed twice: a statement sees its own changes not.
+ *
+ * A lane has the weight of the newest run. A lane without items that are due may be forgotten: it then gets the weight of the
+ * newest delayed run that wakes.
+ *
+ * Signals of new items are read by lane, from the lane after the last one of the claim before. So a backlog of signals
+ * does not slow a claim down, and many signals of one lane do not delay the first of another.
  */
 function drainStatement(schema: string) {
   const [items, lanes, signals] = [
@@ -117,37 +125,55 @@ function drainStatement(schema: string) {
           ORDER BY wake_at LIMIT ${maxMoved})`;
   return prepare(
     'perdure_drain_lane_signals',
-    definition,
-    ({ definitionKey }) => `WITH lim AS MATERIALIZED (
+    { ...definition, signals: one<number>('bigint') },
+    ({ definitionKey, signals: limit }) => {
+      const due = `${signals} AS one WHERE one.definition_key = ${definitionKey} AND one.freed = 0`;
+      const isFull = `(SELECT count(*) FROM near) = ${limit}`;
+      return `WITH RECURSIVE lim AS MATERIALIZED (
         SELECT ${limitColumns} FROM ${schema}.limits AS one WHERE definition_key = ${definitionKey}
+      ), later AS MATERIALIZED (
+        SELECT ctid AS signal_row, lane AS near_lane FROM ${due} AND one.lane > (SELECT signal_cursor FROM lim)
+        ORDER BY one.lane, signal_key LIMIT ${limit}
+      ), near AS MATERIALIZED (
+        SELECT signal_row, near_lane, FALSE AS is_wrapped FROM later
+        UNION ALL (SELECT ctid, lane, TRUE FROM ${due} AND one.lane <= (SELECT signal_cursor FROM lim)
+          ORDER BY one.lane, signal_key LIMIT ${limit} - (SELECT count(*) FROM later))
+      ), skipped (skipped_lane, number) AS (
+        SELECT (SELECT near_lane FROM near ORDER BY is_wrapped DESC, near_lane DESC LIMIT 1), 0 WHERE ${isFull}
+        UNION ALL
+        SELECT (SELECT one.lane FROM ${due} AND one.lane > skipped_lane ORDER BY one.lane LIMIT 1), number + 1
+        FROM skipped WHERE skipped_lane IS NOT NULL AND number < ${maxSkipped}
       ), signal AS (
         DELETE FROM ${signals} WHERE ctid = ANY (
           ARRAY(SELECT ctid FROM ${signals} WHERE definition_key = ${definitionKey} AND freed <> 0
-            ORDER BY signal_key LIMIT ${maxSignals})
-          || ARRAY(SELECT ctid FROM ${signals} WHERE definition_key = ${definitionKey} AND freed = 0
-            ORDER BY signal_key LIMIT ${maxSignals}))
+            ORDER BY signal_key LIMIT ${maxFreed})
+          || ARRAY(SELECT signal_row FROM near)
+          || ARRAY(SELECT signal_row FROM skipped CROSS JOIN LATERAL (
+              SELECT ctid AS signal_row FROM ${due} AND one.lane = skipped_lane ORDER BY signal_key LIMIT 1) AS first
+            WHERE number > 0))
         RETURNING signal_key, lane, due, weight, freed
       ), awake AS (
         UPDATE ${items} SET awake_at = ${nowSql} WHERE ctid = ANY (ARRAY(
-          SELECT ctid FROM ${items} WHERE definition_key = ${definitionKey} AND lane IS NOT NULL AND delayed
+          SELECT ctid FROM ${items} WHERE limit_key = ${definitionKey} AND lane IS NOT NULL AND delayed
             AND NOT cancel_requested AND next_at <= ${nowSql} AND lock_token IS NULL
           ORDER BY next_at LIMIT ${maxMoved} FOR UPDATE SKIP LOCKED))
-        RETURNING lane, weight, claims, suspect
+        RETURNING item_key, lane, weight, suspect
       ), change AS MATERIALIZED (
         SELECT lane AS changed_lane, sum(freed)::int AS freed, bool_or(due) AS due,
-          (array_agg(new.weight ORDER BY signal_key DESC) FILTER (WHERE new.weight IS NOT NULL))[1] AS new_weight
+          (array_agg(new.weight ORDER BY signal_key DESC) FILTER (WHERE new.weight IS NOT NULL))[1] AS new_weight,
+          (array_agg(old_weight ORDER BY woken_key DESC) FILTER (WHERE old_weight IS NOT NULL))[1] AS old_weight
         FROM (
-          SELECT signal_key, lane, due, weight, freed FROM signal
+          SELECT signal_key, lane, due, weight, freed, NULL::bigint AS woken_key, NULL::smallint AS old_weight FROM signal
           UNION ALL
-          SELECT 0, lane, NOT suspect, CASE WHEN claims = 0 THEN weight END, 0 FROM awake
+          SELECT 0, lane, NOT suspect, NULL, 0, item_key, coalesce(weight, 1::smallint) FROM awake
           UNION ALL
-          SELECT 0, lane, FALSE, NULL, 0 FROM ${woken(definitionKey, 'more')} AS held
+          SELECT 0, lane, FALSE, NULL, 0, NULL, NULL FROM ${woken(definitionKey, 'more')} AS held
           UNION ALL
-          SELECT 0, lane, FALSE, NULL, 0 FROM ${woken(definitionKey, 'NOT more')} AS idle) AS new
+          SELECT 0, lane, FALSE, NULL, 0, NULL, NULL FROM ${woken(definitionKey, 'NOT more')} AS idle) AS new
         GROUP BY lane
       ), next AS MATERIALIZED (
         SELECT lim.*, change.*, row_id, coalesce(known.running, 0) - freed AS running_after,
-          coalesce(known.more, FALSE) OR due AS more_after, coalesce(new_weight, known.weight, 1) AS weight_after,
+          coalesce(known.more, FALSE) OR due AS more_after, coalesce(new_weight, known.weight, old_weight, 1) AS weight_after,
           ${arrival('coalesce(known.tat, 0)')} AS tat_after
         FROM lim CROSS JOIN change LEFT JOIN LATERAL (
           SELECT lane.ctid AS row_id, lane.* FROM ${lanes} AS lane
@@ -168,8 +194,10 @@ function drainStatement(schema: string) {
         SELECT ${definitionKey}, changed_lane, weight, running, vclock, more, ready, wake_at FROM state
         WHERE row_id IS NULL AND NOT is_idle
       )
-      UPDATE ${schema}.limits SET running = running - (SELECT sum(freed) FROM change)::int
-      WHERE definition_key = ${definitionKey} AND (SELECT sum(freed) FROM change) <> 0`,
+      UPDATE ${schema}.limits SET running = running - coalesce((SELECT sum(freed) FROM change), 0)::int,
+        signal_cursor = coalesce((SELECT max(skipped_lane) FROM skipped), signal_cursor)
+      WHERE definition_key = ${definitionKey} AND ((SELECT sum(freed) FROM change) <> 0 OR ${isFull})`;
+    },
   );
 }
 
@@ -191,18 +219,29 @@ function limitedClaimStatement(schema: string) {
       lockMs: one<number>('bigint'),
       limit: one<number>('bigint'),
       suspects: one<boolean>('boolean'),
+      taskKey: one<number>('int'),
       secret: one<string>('text'),
+      taskSecret: one<string>('text'),
       worker: optional(one<string>('text')),
     },
-    ({ definitionKey, lockMs, limit, suspects, secret, worker }) => `WITH lim AS MATERIALIZED (
+    ({
+      definitionKey,
+      lockMs,
+      limit,
+      suspects,
+      taskKey,
+      secret,
+      taskSecret,
+      worker,
+    }) => `WITH lim AS MATERIALIZED (
         SELECT lim.*, least(${limit}, CASE WHEN global_limit IS NULL THEN ${limit} ELSE greatest(global_limit - running, 0) END,
           CASE WHEN rate_us IS NULL OR rate_per_key THEN ${limit}
             ELSE ${startsLeft('start_tat', 'rate_us', 'rate_tau')} END) AS n
         FROM (SELECT lim.*, ${arrival('tat')} AS start_tat FROM (
             SELECT ${limitColumns} FROM ${schema}.limits AS one WHERE definition_key = ${definitionKey}) AS lim) AS lim
         WHERE NOT ${isPaused(schema, definitionKey)} AND (
-          SELECT 1 FROM ${items} AS straggler WHERE straggler.definition_key = ${definitionKey} AND lane IS NULL
-            AND NOT cancel_requested LIMIT 1) IS NULL
+          SELECT 1 FROM ${items} AS straggler WHERE straggler.definition_key = ANY (${countedKeys(schema, definitionKey)})
+            AND lane IS NULL AND NOT cancel_requested LIMIT 1) IS NULL
       ), lane AS MATERIALIZED (
         SELECT lim.*, row_id, lane, weight, lane_running, greatest(lane_vtime, vclock) AS start_vtime,
           ${arrival('lane_tat')} AS lane_tat
@@ -221,14 +260,14 @@ function limitedClaimStatement(schema: string) {
         FROM share CROSS JOIN LATERAL (
           SELECT item.item_row, item.due_at, row_number() OVER () AS place FROM (
             SELECT ctid AS item_row, next_at AS due_at FROM ${items} AS one
-            WHERE one.definition_key = ${definitionKey} AND one.lane = share.lane AND ${inLane} AND ${unexpired}
+            WHERE one.limit_key = ${definitionKey} AND one.lane = share.lane AND ${inLane} AND ${unexpired}
             ORDER BY priority DESC, next_at, item_key LIMIT take + 1) AS item) AS item
       ), trusted AS MATERIALIZED (
         SELECT item_row, due_at, tag FROM found WHERE place <= take ORDER BY tag, lane LIMIT (SELECT n FROM lim)
       ), suspect AS MATERIALIZED (
         SELECT item.* FROM lim CROSS JOIN LATERAL (
           SELECT ctid AS item_row, lane AS suspect_lane, next_at AS due_at FROM ${items} AS one
-          WHERE one.definition_key = ${definitionKey} AND ${suspectInLane} AND ${unexpired}
+          WHERE one.limit_key = ${definitionKey} AND ${suspectInLane} AND ${unexpired}
             AND ${laneHasRoom(schema, 'one.lane')}
           ORDER BY next_at, item_key LIMIT 1) AS item
         WHERE n > 0 AND ${suspects} AND (SELECT min(due_at) FROM trusted) - item.due_at <= ${maxSuspectWaitMs} IS NOT TRUE
@@ -239,9 +278,9 @@ function limitedClaimStatement(schema: string) {
           AND lock_token IS NULL AND NOT cancel_requested FOR UPDATE SKIP LOCKED
       ), ${claimText(schema, {
         which: 'ctid = ANY (ARRAY(SELECT item_row FROM mine))',
-        taskKeys: `'{}'::int[]`,
+        taskKeys: `ARRAY[${taskKey}]`,
         secret,
-        taskSecret: secret,
+        taskSecret,
         worker,
         now: nowSql,
         until: `${nowSql} + ${lockMs}`,
@@ -281,7 +320,8 @@ function limitedClaimStatement(schema: string) {
       ), total AS (
         UPDATE ${schema}.limits AS lim SET running = lim.running + taken.starts,
           tat = CASE WHEN lim.rate_us IS NULL OR lim.rate_per_key THEN lim.tat ELSE start_tat + taken.starts * lim.rate_us END,
-          vclock = greatest(lim.vclock, CASE WHEN (SELECT 1 FROM suspect) IS NULL THEN (SELECT max(tag) FROM trusted) END)
+          vclock = greatest(lim.vclock, CASE WHEN (SELECT 1 FROM suspect) IS NULL THEN (SELECT max(tag) FROM trusted)
+            ELSE (SELECT max(start_vtime) FROM touched WHERE taken > 0) END)
         FROM (SELECT count(*)::int AS starts, (SELECT start_tat FROM lim) AS start_tat FROM claimed) AS taken
         WHERE definition_key = ${definitionKey} AND (taken.starts > 0
           OR lim.rate_us IS NOT NULL AND NOT lim.rate_per_key AND lim.tat > taken.start_tat)

@@ -1,5 +1,4 @@
 import type { FetchWorkItemsParams, WorkItem } from '../../contract/work-queue.ts';
-import { Effects } from '../../shared/effects.ts';
 import { formatToken, type Secrets } from '../../shared/lock-token.ts';
 import type { Connections } from '../driver/connection.ts';
 import { definitionKeys, toItem, type ClaimedItem } from './item-claims.ts';
@@ -29,6 +28,10 @@ const maxQueryAgeMs = 50;
 const maxUnknownMs = 1_000;
 // Maximum claims of one definition in a fetch. Each divides what is left among the lanes that still have items.
 const maxClaimsPerFetch = 8;
+// Signals of new items that a claim reads: enough for its items and for those that were enqueued meanwhile.
+const signalsOf = (max: number): number => 2 * max + 50;
+// The same after a claim that found nothing to claim although signals are left.
+const moreSignals = 5_000;
 
 /** Whether one of the items was claimed twice before without an outcome. */
 function hasSuspect(items: readonly WorkItem[]): boolean {
@@ -130,13 +133,16 @@ export class LimitedFetches {
   ): Promise<readonly WorkItem[]> {
     const items: WorkItem[] = [];
     for (const key of keys) {
+      let wasEmpty = false;
       for (let round = 0; round < maxClaimsPerFetch; round += 1) {
         const max = params.max - items.length;
         if (max < 1) return items;
+        const signals = wasEmpty ? moreSignals : signalsOf(max);
         // A suspect is claimed alone.
         const suspects = isAlone && items.length === 0;
-        const { claimed, isDue } = await this.#claimOne(key, { ...params, max }, suspects);
+        const { claimed, isDue } = await this.#claimOne(key, { ...params, max, signals }, suspects);
         items.push(...claimed);
+        wasEmpty = claimed.length === 0;
         if (hasSuspect(claimed)) return items;
         if (!isDue || (claimed.length === 0 && !suspects)) break;
       }
@@ -147,30 +153,33 @@ export class LimitedFetches {
   /** Claims items of one definition, in one round trip. */
   async #claimOne(
     definitionKey: number,
-    { max, lockMs, worker }: FetchWorkItemsParams,
+    { max, lockMs, worker, signals }: FetchWorkItemsParams & { readonly signals: number },
     suspects: boolean,
   ): Promise<{ readonly claimed: readonly WorkItem[]; readonly isDue: boolean }> {
     const { connections, definitions, limited, nowParameter: now } = this.#store;
     const { lock, revoke, drain, claim, next } = this.#statements;
     const isTask = definitions.get(definitionKey).kind === 'task';
-    const secret = newPlaceSecret(this.#store.secrets.next(), {
-      isTask,
-      hasPlace: limited.hasPlaces(definitionKey),
-    });
+    const drawn = this.#store.secrets.next();
+    const hasPlace = limited.hasPlaces(definitionKey);
+    // Calls of a task by orchestrations are activities.
+    const secret = newPlaceSecret(drawn, { isTask: false, hasPlace });
+    const taskSecret = newPlaceSecret(drawn, { isTask: true, hasPlace });
     const definition = { now, definitionKey };
     const sentAt = this.#store.monotonic();
     const [rows, left] = await connections.pipeline('fetchWorkItems', async (tx) => {
       const [, , , claimedRows, [nextRow]] = await Promise.all([
         tx.execute(...lock({ definitionKey })),
         tx.execute(...revoke(definition)),
-        tx.execute(...drain(definition)),
+        tx.execute(...drain({ ...definition, signals })),
         tx.query<ClaimedItem & { readonly now: number }>(
           ...claim({
             ...definition,
             lockMs: Math.ceil(lockMs),
             limit: max,
             suspects,
+            taskKey: isTask ? definitionKey : 0,
             secret,
+            taskSecret,
             worker,
           }),
         ),
@@ -184,15 +193,14 @@ export class LimitedFetches {
     limited.claimed({ definitionKey, nextAt, hasPlaces, wasLeft: isDue });
     const [first] = rows;
     if (first === undefined) return { claimed: [], isDue };
-    const effects = new Effects();
-    effects.due('work', first.now + lockMs);
-    this.#store.claimed({ now: first.now, sentAt, effects });
-    return { claimed: await this.#toItems(rows, secret), isDue };
+    const leaseEnd = first.now + lockMs;
+    this.#store.claimed({ topic: 'work', now: first.now, sentAt, leaseEnd });
+    return { claimed: await this.#toItems(rows, { secret, taskSecret }), isDue };
   }
 
   async #toItems(
     rows: readonly (ClaimedItem & { readonly now: number })[],
-    secret: string,
+    { secret, taskSecret }: { readonly secret: string; readonly taskSecret: string },
   ): Promise<readonly WorkItem[]> {
     const { definitions, workItems } = this.#store;
     const needed = rows.flatMap(definitionKeys);
@@ -204,7 +212,7 @@ export class LimitedFetches {
     if (orphans.length > 0)
       await this.#store.writeOnce('fetchWorkItems', ({ tx }) => workItems.delete(tx, orphans));
     return rows.flatMap((row) => {
-      const lockToken = formatToken(row.itemKey, secret);
+      const lockToken = formatToken(row.itemKey, row.isTask ? taskSecret : secret);
       return toItem(definitions, row, { nowMs: row.now, lockToken }) ?? [];
     });
   }

@@ -12,14 +12,13 @@ import type {
   OrchestrationQueue,
 } from '../../contract/orchestration-queue.ts';
 import type { CommitResult } from '../../contract/turn.ts';
-import { chooseDue, isClaimed, isHeldBy, planHoldBack } from '../../rules/claims.ts';
+import { isClaimed, isHeldBy, planHoldBack } from '../../rules/claims.ts';
 import { isUnchangedSince, turnError } from '../../rules/turns.ts';
 import { formatToken, parseToken, type Secrets } from '../../shared/lock-token.ts';
-import { one, prepare } from '../driver/columns.ts';
 import type { Batch } from '../batches/batch.ts';
 import type { BatchWork } from '../batches/batching.ts';
 import type { Transaction } from '../driver/connection.ts';
-import { nowSql, type Scope } from '../driver/scope.ts';
+import type { Scope } from '../driver/scope.ts';
 import type { BeginLimits } from '../limits/begin-limits.ts';
 import { addressees, type TurnCommit, type Turns } from '../instances/turns.ts';
 import type { Definitions } from '../tables/definitions.ts';
@@ -28,19 +27,14 @@ import type { InstanceLocks } from '../tables/instance-locks.ts';
 import { isOver, parentOf, type InstanceRow, type InstanceRows } from '../tables/instance-rows.ts';
 import type { MessageOf, Messages } from '../tables/messages.ts';
 import type { PauseRows } from '../tables/pause-rows.ts';
-import {
-  blockedBy,
-  cancelingOfPaused,
-  cleanupDue,
-  orchestrationKeys,
-  runnableRows,
-  unique,
-} from '../wakeups/due-query.ts';
 import type { QueueAccess } from '../wakeups/fetching.ts';
+import type { DueInstance, DueInstances } from './due-instances.ts';
 
 const defaultMaxMessages = 1_000;
 // Bounds how many new instances of limited orchestrations one claim sorts into lanes.
 const maxRounds = 20;
+// Suspects and blocked instances wait this long while single statements claim others.
+const generalEveryMs = 250;
 
 /** The parts of a store that an orchestration queue uses. */
 export interface OrchestrationQueueParts extends QueueAccess {
@@ -56,10 +50,47 @@ export interface OrchestrationQueueParts extends QueueAccess {
   readonly turns: Turns;
 }
 
+/** The columns of a claimed instance. */
+type ClaimedRow = Pick<
+  InstanceRow,
+  | 'instanceKey'
+  | 'instanceId'
+  | 'incarnation'
+  | 'executionId'
+  | 'definitionKey'
+  | 'lastTurn'
+  | 'historyLength'
+  | 'parentInstanceId'
+  | 'parentExecutionId'
+  | 'parentOperation'
+>;
+
+/** A message of an instance that was claimed in one statement, with the columns of the instance. */
+export interface ClaimedMessage extends ClaimedRow, Omit<FetchedMessage, 'executionId'> {
+  readonly now: number;
+  readonly claims: number;
+  readonly messageExecutionId: number | null;
+}
+
+/** The messages of claimed instances, ordered by instance. */
+export interface ClaimedInstances {
+  readonly rows: readonly ClaimedMessage[];
+  readonly secret: string;
+}
+
+/** The single-statement paths of the orchestration queue. */
+interface SingleStatementTurns {
+  /** Returns no rows if nothing is due or the general path is needed. */
+  readonly claim: (
+    params: FetchOrchestrationItemsParams & { readonly maxMessages: number },
+  ) => Promise<ClaimedInstances>;
+  readonly ack: NonNullable<BatchWork<OrchestrationAck, CommitResult>['runSingleStatement']>;
+}
+
 /** Implements claims, acks, renewals and releases of instances. */
 export function createOrchestrationQueue(
   store: OrchestrationQueueParts,
-  ackInOneStatement: NonNullable<BatchWork<OrchestrationAck, CommitResult>['runSingleStatement']>,
+  oneStatement: SingleStatementTurns,
 ): OrchestrationQueue {
   const renew = store.batching({
     operation: 'renewOrchestrationLocks',
@@ -75,6 +106,8 @@ export function createOrchestrationQueue(
         topic: 'orchestrations',
         wanted: { runnable: params.runnable, buildId: params.buildId, names: [], tasks: [] },
         claim: () => claimWithPlaces(store, params),
+        claimInOneStatement: () => claimInOneStatement(store, oneStatement.claim, params),
+        generalEveryMs,
       }),
 
     readHistory: (params) => store.read('readHistory', (tx) => store.history.read(tx, params)),
@@ -82,7 +115,7 @@ export function createOrchestrationQueue(
     ackOrchestrationItems: store.batching({
       operation: 'ackOrchestrationItems',
       run: (scope, acks) => ackInstances(store, scope, acks),
-      runSingleStatement: ackInOneStatement,
+      runSingleStatement: oneStatement.ack,
       refused: (error): CommitResult => ({ ok: false, error }),
       maxInFlight: 2,
     }),
@@ -297,6 +330,41 @@ async function claimWithPlaces(
   return items.length === 0 && store.beginLimits.isKnown !== isKnown ? once() : items;
 }
 
+/** Claims in one statement, plus one to read definitions that are not cached. */
+async function claimInOneStatement(
+  store: OrchestrationQueueParts,
+  claim: SingleStatementTurns['claim'],
+  params: FetchOrchestrationItemsParams,
+): Promise<readonly OrchestrationItem[]> {
+  const { definitions, beginLimits } = store;
+  if (beginLimits.isKnown) return [];
+  const sentAt = store.monotonic();
+  const { rows, secret } = await claim({ maxMessages: defaultMaxMessages, ...params });
+  const [first] = rows;
+  if (first === undefined) return [];
+  const { now } = first;
+  store.claimed({ topic: 'orchestrations', now, sentAt, leaseEnd: now + params.lockMs });
+  const needed = rows.map(({ definitionKey }) => definitionKey);
+  if (!definitions.knows(needed)) {
+    await store.read('fetchOrchestrationItems', (tx) => definitions.load(tx, needed));
+  }
+  const items = new Map<number, { item: OrchestrationItem; messages: FetchedMessage[] }>();
+  for (const row of rows) {
+    const { instanceKey, claims, messageExecutionId: executionId } = row;
+    const message = toMessage({ ...row, executionId });
+    const known = items.get(instanceKey);
+    if (known !== undefined) known.messages.push(message);
+    else {
+      const messages = [message];
+      items.set(instanceKey, {
+        item: toItem(store, { claims, row, secret, now, messages }),
+        messages,
+      });
+    }
+  }
+  return Array.from(items.values(), ({ item }) => item);
+}
+
 async function claim(
   store: OrchestrationQueueParts,
   scope: Scope,
@@ -331,7 +399,8 @@ async function claim(
     const own = byInstance.get(due.instanceKey);
     const secret = claims[index]?.secret;
     if (row === undefined || own === undefined || isOver(row) || secret === undefined) return [];
-    return [toItem(store, { due, row, secret, now, messages: own })];
+    const counted = due.claims + 1;
+    return [toItem(store, { claims: counted, row, secret, now, messages: own.map(toMessage) })];
   });
 }
 
@@ -440,14 +509,14 @@ function isStart({ kind }: MessageOf): boolean {
 function toItem(
   store: OrchestrationQueueParts,
   claimed: {
-    readonly due: DueInstance;
-    readonly row: InstanceRow;
+    readonly claims: number;
+    readonly row: ClaimedRow;
     readonly secret: string;
     readonly now: number;
-    readonly messages: readonly MessageOf[];
+    readonly messages: readonly FetchedMessage[];
   },
 ): OrchestrationItem {
-  const { due, row, secret, now, messages } = claimed;
+  const { claims, row, secret, now, messages } = claimed;
   const { name, version } = store.definitions.get(row.definitionKey);
   return {
     instanceKey: row.instanceKey,
@@ -458,107 +527,15 @@ function toItem(
     version,
     parent: parentOf(row),
     lockToken: formatToken(row.instanceKey, secret),
-    claims: due.claims + 1,
+    claims,
     lastTurn: row.lastTurn,
     historyLength: row.historyLength,
     nowMs: now,
-    messages: messages.map(toMessage),
+    messages,
   };
 }
 
-function toMessage(message: MessageOf): FetchedMessage {
+function toMessage(message: FetchedMessage): FetchedMessage {
   const { messageKey, kind, executionId, operation, data, payload } = message;
   return { messageKey, kind, executionId, operation, data, payload };
-}
-
-/** A claimable instance. Its row in `instance_locks` is locked by the transaction. */
-interface DueInstance {
-  readonly instanceKey: number;
-  readonly nextAt: number;
-  readonly claims: number;
-}
-
-/**
- * Finds instances to claim. Each statement reads an index range per definition and stops at its limit, so its cost does
- * not depend on other work. It skips rows that another worker is claiming.
- */
-export class DueInstances {
-  readonly #statements: ReturnType<typeof statements>;
-
-  constructor(schema: string) {
-    this.#statements = statements(schema);
-  }
-
-  /** Chooses the instances to claim, and reads the clock. */
-  async choose(
-    scope: Scope,
-    { max, runnable, buildId }: FetchOrchestrationItemsParams,
-  ): Promise<readonly DueInstance[]> {
-    const { tx, nowParameter: now } = scope;
-    const { due, canceling, blockedBefore, blockedAfter } = this.#statements;
-    const wanted = { now, runnable: unique(runnable) };
-    const blocked = (bind: typeof blockedBefore): Promise<readonly DueInstance[]> =>
-      buildId === undefined
-        ? Promise.resolve([])
-        : tx.query<DueInstance>(...bind({ ...wanted, buildId, limit: max }));
-    const [trusted, suspects, stopping, before, after] = await scope.begin(
-      tx.query<DueInstance>(...due({ ...wanted, suspect: false, limit: max })),
-      tx.query<DueInstance>(...due({ ...wanted, suspect: true, limit: 1 })),
-      tx.query<DueInstance & { isExpired: boolean }>(...canceling({ ...wanted, limit: max })),
-      blocked(blockedBefore),
-      blocked(blockedAfter),
-    );
-    const expired = stopping.filter(({ isExpired }) => isExpired);
-    const unblocked = [...before, ...after, ...stopping.filter(({ isExpired }) => !isExpired)];
-    return chooseDue({
-      max,
-      // An instance whose clean-up limit expired is ended without its code, so it cannot crash the worker.
-      trusted: [...trusted, ...unblocked.filter(({ claims }) => claims < 2), ...expired],
-      suspects: [...suspects, ...unblocked.filter(({ claims }) => claims >= 2)],
-      keyOf: ({ instanceKey }) => instanceKey,
-    });
-  }
-}
-
-function statements(schema: string) {
-  const now = one<number | null>('bigint');
-  const limit = one<number>('bigint');
-  const wantedFrom = (runnable: ReturnType<(typeof runnableRows)['inText']>) =>
-    `SELECT found.* FROM ${orchestrationKeys(schema, runnable)} AS wanted CROSS JOIN LATERAL`;
-  const blocked = (name: string, comparison: '<' | '>') =>
-    prepare(
-      name,
-      { now, runnable: runnableRows, buildId: one<string>('text'), limit },
-      ({ runnable, buildId, limit }) => `${wantedFrom(runnable)} (
-        SELECT instance_key AS "instanceKey", coalesce(next_at, 0) AS "nextAt", claims
-        FROM ${blockedBy(schema, comparison, buildId)}
-        LIMIT ${limit} FOR UPDATE SKIP LOCKED) AS found`,
-    );
-  return {
-    due: prepare(
-      'perdure_due_instances',
-      { now, runnable: runnableRows, suspect: one<boolean>('boolean'), limit },
-      ({ runnable, suspect, limit }) => `${wantedFrom(runnable)} (
-        SELECT instance_key AS "instanceKey", next_at AS "nextAt", claims FROM ${schema}.instance_locks AS lock
-        WHERE lock.definition_key = wanted_key AND suspect = ${suspect} AND next_at <= ${nowSql} AND next_at IS NOT NULL
-        ORDER BY next_at, instance_key LIMIT ${limit} FOR UPDATE SKIP LOCKED) AS found`,
-    ),
-    // Instances whose clean-up limit expired, of any definition, and due canceling instances of paused definitions.
-    canceling: prepare(
-      'perdure_canceling_instances',
-      { now, runnable: runnableRows, limit },
-      ({ runnable, limit }) => `SELECT * FROM (
-          SELECT instance_key AS "instanceKey", ${cleanupDue} AS "nextAt", claims, TRUE AS "isExpired"
-          FROM ${schema}.instance_locks
-          WHERE cleanup_at IS NOT NULL AND ${cleanupDue} <= ${nowSql}
-          ORDER BY ${cleanupDue}, instance_key LIMIT ${limit} FOR UPDATE SKIP LOCKED) AS expired
-        UNION ALL
-        SELECT * FROM (
-          SELECT instance_key AS "instanceKey", next_at AS "nextAt", claims, FALSE AS "isExpired"
-          FROM ${cancelingOfPaused(schema, runnable)} AND next_at <= ${nowSql} AND ${cleanupDue} > ${nowSql}
-          ORDER BY ${cleanupDue}, instance_key LIMIT ${limit} FOR UPDATE SKIP LOCKED) AS passing`,
-    ),
-    blockedBefore: blocked('perdure_blocked_before', '<'),
-    blockedAfter: blocked('perdure_blocked_after', '>'),
-  };
 }

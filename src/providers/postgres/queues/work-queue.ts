@@ -14,9 +14,11 @@ import type {
 import { isClaimed, isHeldBy, planHandBack } from '../../rules/claims.ts';
 import { fenceBreach, fenceMessagesUntil, turnError } from '../../rules/turns.ts';
 import { outcomeMessage } from '../../rules/outcome-message.ts';
+import { Effects } from '../../shared/effects.ts';
 import { parseToken } from '../../shared/lock-token.ts';
 import { enoughTurns, type BatchWork } from '../batches/batching.ts';
 import { Changes, type Batch } from '../batches/batch.ts';
+import type { Connections, Transaction } from '../driver/connection.ts';
 import type { Scope } from '../driver/scope.ts';
 import { addressees, type TurnCommit, type Turns } from '../instances/turns.ts';
 import type { InstanceStops } from '../stopping/instance-stops.ts';
@@ -29,6 +31,7 @@ import {
   type Settlement,
   type HandedBack,
   type HeldItem,
+  type WorkItems,
 } from '../tables/work-items.ts';
 import type { TaskRows } from '../tables/task-rows.ts';
 import type { Tombstones } from '../tables/tombstones.ts';
@@ -58,6 +61,8 @@ interface SingleStatementWork {
   readonly claim: SingleStatementClaim;
   readonly ackItems: NonNullable<BatchWork<WorkItemAck, CommitResult>['runSingleStatement']>;
   readonly ackTurns: NonNullable<BatchWork<TurnAck, CommitResult>['runSingleStatement']>;
+  /** Sends statements and their COMMIT in one round trip. */
+  readonly pipeline: Connections['pipeline'];
 }
 
 /** Implements claims, acks, renewals and releases of work items. */
@@ -68,13 +73,20 @@ export function createWorkQueue(
   const limitedFetches = new LimitedFetches(store);
   const renew = store.batching({
     operation: 'renewWorkItemLocks',
-    run: async (scope, batches: readonly Renewal[]) => {
-      const tokens = batches.flatMap(({ renewals }) => renewals.map(({ lockToken }) => lockToken));
-      const [, ...results] = await Promise.all([
-        store.workItems.lockToRenew(scope.tx, tokens),
-        ...batches.map((batch) => renewBatch(store, scope, batch)),
-      ]);
-      return results;
+    run: async ({ tx }, batches: readonly Renewal[]) =>
+      withDeleted(store, tx, batches, await renewBatches(store, tx, batches)),
+    // The COMMIT travels with the statements: a cancel from another process waits for this renewal.
+    runSingleStatement: async (batches) => {
+      const held = await oneStatement.pipeline('renewWorkItemLocks', (tx) =>
+        renewBatches(store, tx, batches),
+      );
+      const isLost = batches.some(
+        ({ renewals }, index) => renewals.length > (held[index]?.size ?? 0),
+      );
+      const results = isLost
+        ? await store.read('renewWorkItemLocks', (tx) => withDeleted(store, tx, batches, held))
+        : batches.map((batch, index) => toResults(batch, held[index], new Set()));
+      return { results, effects: new Effects() };
     },
     maxInFlight: 1,
   });
@@ -143,21 +155,45 @@ interface Renewal {
   readonly extendMs: number;
 }
 
-async function renewBatch(
-  { workItems, tombstones }: Pick<WorkQueueParts, 'workItems' | 'tombstones'>,
-  { tx, nowParameter }: Scope,
-  { renewals, extendMs }: Renewal,
-): Promise<readonly RenewResult[]> {
-  const held = await workItems.renew(tx, renewals, extendMs, nowParameter);
-  const lost = renewals.filter(({ lockToken }) => !held.has(lockToken));
-  // After the renewal, which may have waited for the deletion.
-  const deleted = await tombstones.find(
-    tx,
-    lost.map(({ lockToken }) => lockToken),
-    nowParameter,
+/** The cancel requests of held items by token, per batch. */
+type HeldTokens = Awaited<ReturnType<WorkItems['renew']>>;
+
+type RenewalParts = Pick<WorkQueueParts, 'workItems' | 'tombstones' | 'nowParameter'>;
+
+function renewBatches(
+  { workItems, nowParameter }: RenewalParts,
+  tx: Transaction,
+  batches: readonly Renewal[],
+): Promise<readonly HeldTokens[]> {
+  const tokens = batches.flatMap(({ renewals }) => renewals.map(({ lockToken }) => lockToken));
+  const locked = workItems.lockToRenew(tx, tokens);
+  const renewed = batches.map(({ renewals, extendMs }) =>
+    workItems.renew(tx, renewals, extendMs, nowParameter),
   );
+  return Promise.all([Promise.all(renewed), locked]).then(([held]) => held);
+}
+
+/** Finds which lost items were deleted. After the renewal, which may have waited for the deletion. */
+async function withDeleted(
+  { tombstones, nowParameter }: RenewalParts,
+  tx: Transaction,
+  batches: readonly Renewal[],
+  held: readonly HeldTokens[],
+): Promise<readonly (readonly RenewResult[])[]> {
+  const lost = batches.flatMap(({ renewals }, index) =>
+    renewals.flatMap(({ lockToken }) => (held[index]?.has(lockToken) === true ? [] : [lockToken])),
+  );
+  const deleted = await tombstones.find(tx, lost, nowParameter);
+  return batches.map((batch, index) => toResults(batch, held[index], deleted));
+}
+
+function toResults(
+  { renewals }: Renewal,
+  held: HeldTokens | undefined,
+  deleted: ReadonlySet<string>,
+): readonly RenewResult[] {
   return renewals.map(({ lockToken }): RenewResult => {
-    const cancel = held.get(lockToken);
+    const cancel = held?.get(lockToken);
     if (cancel !== undefined) return { held: true, cancel };
     return deleted.has(lockToken) ? { held: false, deleted: true } : { held: false };
   });
@@ -459,7 +495,8 @@ async function handBack(
     }
     const { itemKey, instanceKey } = item;
     const { nextAt, claims, failure, explanation, maxAttempts } = plan;
-    back.push({ itemKey, nextAt, claims, failure, explanation, maxAttempts });
+    const isDelayed = nextAt > scope.now;
+    back.push({ itemKey, nextAt, isDelayed, claims, failure, explanation, maxAttempts });
     scope.effects.due('work', nextAt);
     if (!isRun(batch, item)) continue;
     if (plan.unstarted) unstarted.push(itemKey);

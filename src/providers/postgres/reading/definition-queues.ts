@@ -31,12 +31,17 @@ function selectQueues(schema: string) {
       const locks = `${schema}.instance_locks`;
       const items = `${schema}.worker_queue`;
       // The distinct keys of an index. Each costs one index entry. Those of paused instances are negative.
-      const keys = (name: string, table: string, isIndexed: string) => `${name} (wanted_key) AS (
-          (SELECT definition_key FROM ${table} WHERE ${isIndexed} ORDER BY definition_key LIMIT 1)
+      const keys = (
+        name: string,
+        table: string,
+        isIndexed: string,
+        column = 'definition_key',
+      ) => `${name} (wanted_key) AS (
+          (SELECT ${column} FROM ${table} WHERE ${isIndexed} ORDER BY ${column} LIMIT 1)
           UNION ALL
-          SELECT (SELECT one.definition_key FROM ${table} AS one
-                  WHERE ${isIndexed} AND one.definition_key > ${name}.wanted_key
-                  ORDER BY one.definition_key LIMIT 1)
+          SELECT (SELECT one.${column} FROM ${table} AS one
+                  WHERE ${isIndexed} AND one.${column} > ${name}.wanted_key
+                  ORDER BY one.${column} LIMIT 1)
           FROM ${name} WHERE ${name}.wanted_key IS NOT NULL)`;
       const twice = 'CROSS JOIN (VALUES (FALSE), (TRUE)) AS claimed (twice)';
       // Due and later entries are read apart: both ranges of the index are bounded.
@@ -60,16 +65,17 @@ function selectQueues(schema: string) {
       );
       // Held items are counted as due items are: the index of a lane does not distinguish them.
       const ofLanes = (name: string, isIndexed: string) => `
-            SELECT wanted_key, due, delayed, held, oldest FROM ${name} CROSS JOIN LATERAL (
-              SELECT count(*) FILTER (WHERE due_at <= ${nowSql}) AS due,
+            SELECT definition_key, due, delayed, held, oldest FROM ${name} CROSS JOIN LATERAL (
+              SELECT definition_key, count(*) FILTER (WHERE due_at <= ${nowSql}) AS due,
                 count(*) FILTER (WHERE due_at > ${nowSql} AND NOT is_held) AS delayed,
                 count(*) FILTER (WHERE is_held) AS held, min(due_at) FILTER (WHERE due_at <= ${nowSql}) AS oldest
-              FROM (SELECT greatest(next_at, locked_until) AS due_at, coalesce(locked_until > ${nowSql}, FALSE) AS is_held
-                    FROM ${items} AS entry WHERE entry.definition_key = wanted_key AND ${isIndexed} LIMIT ${cap}) AS entries
-            ) AS part WHERE wanted_key IS NOT NULL`;
+              FROM (SELECT definition_key, greatest(next_at, locked_until) AS due_at,
+                      coalesce(locked_until > ${nowSql}, FALSE) AS is_held
+                    FROM ${items} AS entry WHERE entry.limit_key = wanted_key AND ${isIndexed} LIMIT ${cap}) AS entries
+              GROUP BY definition_key) AS part WHERE wanted_key IS NOT NULL`;
       return `WITH RECURSIVE ${keys('lock_keys', locks, 'next_at IS NOT NULL')},
           ${keys('item_keys', items, 'NOT cancel_requested AND lane IS NULL')},
-          ${laneIndexes.map((which, index) => keys(`lane_keys_${index}`, items, which)).join(',\n          ')},
+          ${laneIndexes.map((which, index) => keys(`lane_keys_${index}`, items, which, 'limit_key')).join(',\n          ')},
           parts AS (
             SELECT wanted_key, due, delayed, held, oldest FROM lock_keys ${twice}
               CROSS JOIN LATERAL (${counted(ofInstance)}) AS part WHERE wanted_key IS NOT NULL

@@ -1,3 +1,4 @@
+import { platform } from '../../../model/platform.ts';
 import { instanceStatuses, type InstanceStatus } from '../../../model/status.ts';
 import type {
   CountInstancesParams,
@@ -12,6 +13,7 @@ import {
   endWindow,
   estimateEntries,
   isPageOver,
+  nextSlice,
   maxExamined,
   maxSorted,
   maxSortedByEnd,
@@ -56,10 +58,9 @@ interface Bounds {
 
 // Above all keys and times.
 const noKey = Number.MAX_SAFE_INTEGER;
-// Rows of the first statement of a page. Each later one reads twice as many, up to `maxSlice`.
+// Rows of the first statement of a page. The size of each later one follows from the time of the last one.
 const firstSlice = 500;
-const sliceGrowth = 2;
-// The time is checked between slices. One of this size takes about 14 ms. With 1,000 rows more pages exceeded 50 ms.
+// One of this size takes about 14 ms. With 1,000 rows more pages exceeded 50 ms.
 const maxSlice = 2_000;
 // Each connection keeps its prepared statements. Filters of further forms are sent unprepared.
 const maxPrepared = 100;
@@ -139,7 +140,7 @@ export class InstanceList {
   ): Promise<KeyPage> {
     const { filter, beforeKey, workers } = call;
     const { limit, maxRows } = call.bounds;
-    const begun = performance.now();
+    const begun = platform.monotonic();
     const query = limit < 1 ? undefined : await this.#query(tx, { filter, beforeKey, workers });
     if (query === undefined) return { keys: [], next: null };
     const { keys } = await this.#source(tx, query, maxSorted);
@@ -147,8 +148,10 @@ export class InstanceList {
     let { range } = query;
     let examined = 0;
     const largest = Math.max(maxSlice, limit + 1);
-    for (let size = Math.max(firstSlice, limit + 1); ; size *= sliceGrowth) {
-      const rows = Math.min(size, largest, maxRows - examined);
+    let size = Math.max(firstSlice, limit + 1);
+    for (;;) {
+      const rows = Math.min(size, maxRows - examined);
+      const sliceBegun = platform.monotonic();
       const wanted = limit + 1 - found.length;
       const [candidates, stoppedAt] = await Promise.all([
         this.#candidates(tx, query, { limit: wanted, rows, keys, range }),
@@ -162,6 +165,7 @@ export class InstanceList {
         isPageOver(examined, { ...call.bounds, begun });
       if (isOver) return toKeyPage(found, filter, { limit, stoppedAt });
       range = { ...range, beforeKey: stoppedAt.instanceKey };
+      size = nextSlice(rows, { begun, sliceBegun, largest });
     }
   }
 
@@ -212,7 +216,7 @@ export class InstanceList {
   ): Promise<KeyPage> {
     const { filter, before, workers } = call;
     const { limit } = call.bounds;
-    const begun = performance.now();
+    const begun = platform.monotonic();
     const query =
       limit < 1 ? undefined : await this.#query(tx, { filter, beforeKey: noKey, workers });
     if (query === undefined) return { keys: [], next: null };
@@ -233,6 +237,7 @@ export class InstanceList {
     let rows = firstSlice;
     let examined = 0;
     for (;;) {
+      const sliceBegun = platform.monotonic();
       const start = Math.max(await this.#startOfWindow(tx, end, rows), from);
       const window = { from: start, last: end, before };
       const keys: KeysSql = (values) => this.#list.endedWalk(window, values);
@@ -241,7 +246,7 @@ export class InstanceList {
         return toKeyPage(found, filter, { limit, stoppedAt: null });
       }
       examined += rows;
-      rows = Math.min(rows * sliceGrowth, maxSlice);
+      rows = nextSlice(rows, { begun, sliceBegun, largest: maxSlice });
       if (isPageOver(examined, { ...call.bounds, begun })) {
         return toKeyPage(found, filter, { limit, stoppedAt: { instanceKey: 0, endedAt: start } });
       }
@@ -460,7 +465,7 @@ function statements(schema: string) {
         ) AS counted CROSS JOIN LATERAL (
           SELECT json_object_agg(status, count) AS ended FROM (
             SELECT status, (SELECT count(*) FROM (
-              SELECT FROM ${schema}.instances AS one WHERE one.listed_as = wanted.status AND one.listed_as <> 'live'
+              SELECT FROM ${schema}.instances AS one WHERE one.listed_as = wanted.status
                 AND one.definition_key = definitions.definition_key LIMIT ${most}) AS found) AS count
             FROM unnest(ARRAY['failed', 'canceled', 'terminated', 'skipped', 'expired']) AS wanted (status)
           ) AS totals WHERE count > 0

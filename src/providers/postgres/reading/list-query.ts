@@ -156,7 +156,7 @@ export class ListSql {
         const hasLive = ended.length < walk.statuses.length;
         return [
           ...ended.map((status) => ['instances', `listed_as = '${status}'`] as const),
-          ...(hasLive && kind !== 'task' ? [['instances', `listed_as = 'live'`] as const] : []),
+          ...(hasLive && kind !== 'task' ? [['live_instances', 'TRUE'] as const] : []),
           // A task run that has not ended is found by its work item.
           ...(hasLive && kind !== 'orchestration'
             ? [
@@ -174,7 +174,7 @@ export class ListSql {
             (key) =>
               [
                 'instances',
-                `listed_as = '${status}' AND listed_as <> 'live' AND definition_key = ${values.add(key, 'int')}`,
+                `listed_as = '${status}' AND definition_key = ${values.add(key, 'int')}`,
               ] as const,
           ),
         );

@@ -55,14 +55,16 @@ export class Metrics {
         UNION ALL ${depth('activities', `worker_queue ${ofKind('activity')}`, itemDueAt)}
         UNION ALL ${depth('tasks', `worker_queue ${ofKind('task')}`, itemDueAt)}`,
     };
-    // The partial index on `listed_as` has all but the completed instances and the task runs with an item. The completed
-    // instances are the rest. Reclaimable bytes are estimated from the statistics on dead rows.
+    // The instances that are neither live nor in the partial index on `listed_as` have completed. Reclaimable bytes are estimated from the statistics on dead rows.
     this.#whole = {
       name: 'perdure_system_metrics',
       text: `SELECT (SELECT count(*) FROM ${schema}.instances) AS "all",
           (SELECT jsonb_object_agg(status, number) FROM (
             SELECT status, count(*) AS number FROM (
-              SELECT status FROM ${schema}.instances WHERE listed_as IS NOT NULL
+              SELECT listed_as AS status FROM ${schema}.instances WHERE listed_as IS NOT NULL
+              UNION ALL
+              SELECT live.status FROM ${schema}.live_instances AS one CROSS JOIN LATERAL (
+                SELECT status FROM ${schema}.instances WHERE instance_key = one.instance_key LIMIT 1) AS live
               UNION ALL
               SELECT CASE WHEN run.status = 'pending' AND item.started_at IS NOT NULL THEN 'running' ELSE run.status END
               FROM ${schema}.worker_queue AS item CROSS JOIN LATERAL (

@@ -8,6 +8,7 @@ import type { Transaction } from '../driver/connection.ts';
 import type { DefinitionKind } from '../tables/definitions.ts';
 import { priorityLevels, runnableRows, unique } from '../wakeups/due-query.ts';
 import { nowSql } from '../driver/scope.ts';
+import { countedKeys } from '../tables/definitions.ts';
 import type { StoreAccess } from '../batches/store-access.ts';
 
 interface Row {
@@ -92,12 +93,17 @@ function unknownDefinitions(
 ) {
   const { runnable, activities, tasks } = known;
   // The distinct keys of an index. Each costs one index entry.
-  const keys = (name: string, table: string, isIndexed: string) => `${name} (definition_key) AS (
-      (SELECT definition_key FROM ${table} WHERE ${isIndexed} ORDER BY definition_key LIMIT 1)
+  const keys = (
+    name: string,
+    table: string,
+    isIndexed: string,
+    column = 'definition_key',
+  ) => `${name} (definition_key) AS (
+      (SELECT ${column} FROM ${table} WHERE ${isIndexed} ORDER BY ${column} LIMIT 1)
       UNION ALL
-      SELECT (SELECT one.definition_key FROM ${table} AS one
-              WHERE ${isIndexed} AND one.definition_key > ${name}.definition_key
-              ORDER BY one.definition_key LIMIT 1)
+      SELECT (SELECT one.${column} FROM ${table} AS one
+              WHERE ${isIndexed} AND one.${column} > ${name}.definition_key
+              ORDER BY one.${column} LIMIT 1)
       FROM ${name} WHERE ${name}.definition_key IS NOT NULL)`;
   const isUnknown = `NOT (kind = 'orchestration' AND EXISTS (
           SELECT 1 FROM ${runnable.as('runnable')}
@@ -108,8 +114,9 @@ function unknownDefinitions(
   return {
     ctes: `${keys('lock_keys', `${schema}.instance_locks`, 'next_at IS NOT NULL')},
           ${keys('plain_keys', `${schema}.worker_queue`, 'NOT cancel_requested AND lane IS NULL')},
-          ${keys('lane_keys', `${schema}.worker_queue`, inLaneIndex)},
-          item_keys (definition_key) AS (SELECT definition_key FROM plain_keys UNION SELECT definition_key FROM lane_keys)`,
+          ${keys('lane_keys', `${schema}.worker_queue`, inLaneIndex, 'limit_key')},
+          item_keys (definition_key) AS (SELECT definition_key FROM plain_keys UNION
+            SELECT counted.key FROM lane_keys CROSS JOIN LATERAL unnest(${countedKeys(schema, 'lane_keys.definition_key')}) AS counted (key))`,
     from: (name: string) =>
       `${name} JOIN ${schema}.definitions AS definition USING (definition_key) WHERE ${isUnknown}`,
   };
@@ -179,7 +186,7 @@ function findUnclaimed(schema: string) {
             SELECT definition_key AS wanted_key, kind, name, version FROM ${from('lane_keys')}) AS wanted
           CROSS JOIN LATERAL (
             SELECT (SELECT min(next_at) FROM (
-                SELECT next_at FROM ${items} AS entry WHERE entry.definition_key = wanted_key AND ${inLaneIndex}
+                SELECT next_at FROM ${items} AS entry WHERE entry.limit_key = wanted_key AND ${inLaneIndex}
                   AND lock_token IS NULL AND next_at <= ${dueBefore} AND (expires_at IS NULL OR expires_at > ${nowSql})
                 LIMIT 1000) AS free) AS due_at,
               EXISTS (SELECT 1 FROM ${schema}.places AS place WHERE place.definition_key = wanted_key) AS is_held) AS found

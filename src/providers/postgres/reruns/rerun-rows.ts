@@ -3,7 +3,7 @@ import { one, prepare } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
 import { laneOfRun } from '../tables/task-rows.ts';
 import { archiveSql, liveAgain } from '../tables/replaced-rows.ts';
-import { instanceColumns, mustChange, type InstanceRow } from '../tables/instance-rows.ts';
+import { instanceColumns, mustChange, type InstanceRow, addLive } from '../tables/instance-rows.ts';
 
 /** The state of a new execution after its kept events. */
 interface NextExecution {
@@ -148,7 +148,14 @@ function statements(schema: string) {
     reopen: prepare(
       'perdure_reopen_instance',
       { instanceKey, ...next },
-      ({ instanceKey, definitionKey, historyLength, isStarted, now }) => `UPDATE ${table}
+      ({
+        instanceKey,
+        definitionKey,
+        historyLength,
+        isStarted,
+        now,
+      }) => `WITH ${addLive(schema, `VALUES (${instanceKey})`)}
+        UPDATE ${table}
         SET ${liveAgain}, status = 'running', definition_key = ${definitionKey}, history_length = ${historyLength},
           started_at = coalesce(started_at, ${now}),
           execution_started_at = CASE WHEN ${isStarted} THEN ${now} END, custom_status = NULL,
@@ -182,7 +189,7 @@ function statements(schema: string) {
         instanceKey,
         now,
       }) => `INSERT INTO ${schema}.worker_queue (instance_key, execution_id, operation,
-          definition_key, priority, next_at, claims, created_at, lane, weight)
+          definition_key, priority, next_at, claims, created_at, lane, limit_key, weight)
         SELECT instance_key, 1, ${taskOperation}, definition_key, priority, ${now}, 0, ${now}, ${laneOfRun(schema, 'run')}
         FROM ${table} AS run WHERE instance_key = ${instanceKey}`,
     ),
@@ -212,14 +219,15 @@ function statements(schema: string) {
       },
       (
         fork,
-      ) => `INSERT INTO ${table} (instance_id, incarnation, definition_key, status, execution_id,
+      ) => `WITH created AS (INSERT INTO ${table} (instance_id, incarnation, definition_key, status, execution_id,
           history_length, input_hash, created_at, started_at, execution_started_at, forked_from)
         VALUES (${fork.instanceId}, ${fork.incarnation}, ${fork.definitionKey},
           CASE WHEN ${fork.isStarted} THEN 'running' ELSE 'pending' END, 1, ${fork.historyLength},
           ${fork.inputHash}, ${fork.now}, CASE WHEN ${fork.isStarted} THEN ${fork.now} END,
           CASE WHEN ${fork.isStarted} THEN ${fork.now} END, ${fork.forkedFrom})
         ON CONFLICT (instance_id) DO NOTHING
-        RETURNING instance_key AS "instanceKey"`,
+        RETURNING instance_key), ${addLive(schema, 'SELECT instance_key FROM created')}
+        SELECT instance_key AS "instanceKey" FROM created`,
     ),
     selectFork: prepare(
       'perdure_select_fork',

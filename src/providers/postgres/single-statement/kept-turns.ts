@@ -45,15 +45,13 @@ export class SingleStatementKeptTurns {
       })),
     );
     const committed = await undefinedIfRefused(
-      this.#connections.pipeline('ackOrchestrationItems', async (tx) => {
-        const [, [row]] = await Promise.all([
-          tx.execute(...this.#lock({ instanceKeys })),
-          tx.query<{ readonly ok: boolean }>(...this.#commit({ now, turns, events })),
-        ]);
-        return row;
-      }),
+      this.#connections.lockedStatement<{ readonly ok: boolean }>(
+        'ackOrchestrationItems',
+        this.#lock({ instanceKeys }),
+        this.#commit({ now, turns, events }),
+      ),
     );
-    if (committed?.ok !== true) return undefined;
+    if (committed?.[0]?.ok !== true) return undefined;
     const results = acks.map((): CommitResult => ({ ok: true, claimed: [], kept: true }));
     return { results, effects: new Effects() };
   }

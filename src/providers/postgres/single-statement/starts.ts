@@ -10,6 +10,7 @@ import { nowSql } from '../driver/scope.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import { PauseChecks, type PauseCheck } from '../tables/pause-checks.ts';
 import { hasBeginLimits, isAnyBeginLimited } from '../limits/begin-limits.ts';
+import { addLive } from '../tables/instance-rows.ts';
 import { hasPausedDefinitions, isAnyPaused } from '../tables/pause-rows.ts';
 import {
   limitedAmong,
@@ -116,7 +117,8 @@ export class SingleStatementStarts {
       const definitionKey = this.#definitions.find(wanted);
       if (definitionKey === undefined) return undefined;
       // The general path makes the definition limited.
-      if (item.lane !== undefined && !this.#limited.has(definitionKey)) return undefined;
+      const limitKey = this.#definitions.findLimited(item.name) ?? 0;
+      if (item.lane !== undefined && !this.#limited.has(limitKey)) return undefined;
       const secret = item.claimMs === undefined ? null : this.#secrets.next();
       items.push({ definitionKey, item, secret });
     }
@@ -225,13 +227,13 @@ function startStatement(schema: string, check: PauseCheck, withExtras = false) {
           SELECT (SELECT instance_keys FROM drawn)[place], instance_id, incarnation, definition_key, 'running', 1,
             history_length, turn_id, input_hash, ${now}, ${now}, ${now}${headers}
           FROM ${starts.withPlace('new')} ${ifOk}
-        ), recorded AS (
+        ), ${addLive(schema, `SELECT unnest((SELECT instance_keys FROM drawn)) ${ifOk}`)}, recorded AS (
           INSERT INTO ${schema}.history (instance_key, execution_id, event_id, kind, at, data, payload)
           SELECT ${instanceKey}, 1, event_id, kind, at, data, payload FROM ${events.as('event')} ${ifOk}
         ), scheduled AS (
           INSERT INTO ${schema}.worker_queue (item_key, instance_key, execution_id, ${newItemTarget})
           OVERRIDING SYSTEM VALUE
-          SELECT (SELECT item_keys FROM drawn)[place], ${instanceKey}, 1, ${newItemValues(now, { limited, hasLanes: withExtras })}
+          SELECT (SELECT item_keys FROM drawn)[place], ${instanceKey}, 1, ${newItemValues(schema, { now, limited, hasLanes: withExtras, row: 'item' })}
           FROM ${items.withPlace('item')} ${ifOk}
         )
         SELECT now, ok, ${check === 'any' ? 'NOT ok' : hasPaused} AS "hasPaused", instance_keys AS "instanceKeys", item_keys AS "itemKeys", limited

@@ -16,6 +16,7 @@ import {
   type ClaimedItem,
 } from '../queues/item-claims.ts';
 import type { Definitions } from '../tables/definitions.ts';
+import { listEnd } from '../tables/instance-rows.ts';
 import { insertTasks, type InsertedTask } from '../tables/task-rows.ts';
 import { isValidLane } from '../../rules/limits.ts';
 import { freesPlace, isTaskSecret, newTaskSecret, isFree } from '../tables/work-items.ts';
@@ -181,7 +182,7 @@ function endStatement(schema: string) {
           UPDATE ${schema}.instances AS run
           SET status = ack.status, started_at = ack.started_at, ended_at = ${nowSql}, output = ack.output,
               completed_at = CASE ack.status WHEN 'completed' THEN ${nowSql} END,
-              skipped_at = CASE ack.status WHEN 'skipped' THEN ${nowSql} END
+              skipped_at = CASE ack.status WHEN 'skipped' THEN ${nowSql} END, ${listEnd('ack.status')}
           FROM ack
           WHERE run.ctid = ack.row_id AND (run.status = 'pending') IS TRUE
           RETURNING run.instance_key, run.instance_id, run.incarnation, dedupe_key, item_key

@@ -10,6 +10,7 @@ import { undefinedIfRefused } from '../driver/postgres-errors.ts';
 import { nowSql } from '../driver/scope.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import { PauseChecks, type PauseCheck } from '../tables/pause-checks.ts';
+import { listEnd, removeLive } from '../tables/instance-rows.ts';
 import { hasPausedDefinitions, isAnyPaused } from '../tables/pause-rows.ts';
 import { eventRows, type EventRow } from '../tables/history.ts';
 import {
@@ -73,12 +74,13 @@ interface Committed {
   /** Whether all fences held. Nothing was written otherwise. */
   readonly ok: boolean;
   readonly hasPaused: boolean;
-  readonly itemKeys: readonly string[];
-  /** The limited definitions of the new items, which are not claimed. */
-  readonly limited: readonly number[];
-  /** The keys and ids of instances that have ended, in the same order. */
-  readonly finishedKeys: readonly string[];
-  readonly finishedIds: readonly string[];
+  /** `null` without new items. */
+  readonly itemKeys: readonly string[] | null;
+  /** The limited definitions of the new items, which are not claimed. `null` without new items. */
+  readonly limited: readonly number[] | null;
+  /** The keys and ids of instances that have ended, in the same order. `null` if no turn ends. */
+  readonly finishedKeys: readonly string[] | null;
+  readonly finishedIds: readonly string[] | null;
 }
 
 // Maximum batches in a row that skip this path after a failed fence.
@@ -94,8 +96,7 @@ export class SingleStatementTurnAcks {
   readonly #secrets: Secrets;
   readonly #lock: ReturnType<typeof lockStatement>;
   readonly #limited: PathParts['limited'];
-  readonly #commit: PauseChecks<ReturnType<typeof commitStatement>>;
-  readonly #commitWithLanes: PauseChecks<ReturnType<typeof commitStatement>>;
+  readonly #commits: (shape: Shape) => PauseChecks<ReturnType<typeof commitStatement>>;
   readonly #backoff = new Backoff();
 
   constructor({ connections, definitions, limited, secrets, schema }: PathParts) {
@@ -104,8 +105,7 @@ export class SingleStatementTurnAcks {
     this.#limited = limited;
     this.#secrets = secrets;
     this.#lock = lockStatement(schema);
-    this.#commit = new PauseChecks((check) => commitStatement(schema, check, false));
-    this.#commitWithLanes = new PauseChecks((check) => commitStatement(schema, check, true));
+    this.#commits = commitStatements(schema);
   }
 
   /** Commits the turns, or returns `undefined` if the caller has to use the general path. */
@@ -131,18 +131,14 @@ export class SingleStatementTurnAcks {
     const events = acks.flatMap(toEvents);
     const instanceKeys = acks.map(({ instanceKey }) => instanceKey);
     const itemKeys = tokens.map(({ key }) => key);
-    const hasLanes = items.some(({ item }) => item.lane !== undefined);
-    return (hasLanes ? this.#commitWithLanes : this.#commit).run((commit) =>
-      undefinedIfRefused(
-        this.#connections.pipeline('ackTurns', async (tx) => {
-          const [, [committed]] = await Promise.all([
-            tx.execute(...this.#lock({ instanceKeys, itemKeys })),
-            tx.query<Committed>(...commit({ now, turns: acks, tokens, events, items })),
-          ]);
-          return committed;
-        }),
-      ),
-    );
+    return this.#commits(shapeOf(acks, items)).run(async (commit) => {
+      const sent = this.#connections.lockedStatement<Committed>(
+        'ackTurns',
+        this.#lock({ instanceKeys, itemKeys }),
+        commit({ now, turns: acks, tokens, events, items }),
+      );
+      return (await undefinedIfRefused(sent))?.[0];
+    });
   }
 
   /** Returns the activities that the turns schedule, or `undefined` if a name is not in the cache. */
@@ -154,7 +150,8 @@ export class SingleStatementTurnAcks {
         const definitionKey = this.#definitions.find(wanted);
         if (definitionKey === undefined) return undefined;
         // The general path makes the definition limited.
-        if (item.lane !== undefined && !this.#limited.has(definitionKey)) return undefined;
+        const limitKey = this.#definitions.findLimited(item.name) ?? 0;
+        if (item.lane !== undefined && !this.#limited.has(limitKey)) return undefined;
         const secret = item.claimMs === undefined ? null : this.#secrets.next();
         items.push({ index, instanceKey, executionId, definitionKey, item, secret });
       }
@@ -167,7 +164,7 @@ export class SingleStatementTurnAcks {
  * Skips a growing number of batches while they fail, because each failed attempt costs a round trip. Some instances fail
  * every time: one with a pending timer has a row in `instance_locks`, and its turns always take the general path.
  */
-class Backoff {
+export class Backoff {
   /** The number of batches that are still to be skipped. */
   #remaining = 0;
   #next = 1;
@@ -223,10 +220,10 @@ function toResult(
   const claimed: ClaimedAtInsert[][] = acks.map(() => []);
   if (acks.some(({ lockTokens }) => lockTokens.some(freesPlace))) effects.due('work', 0);
   for (const [position, { index, item, secret, definitionKey }] of items.entries()) {
-    const isLimited = committed.limited.includes(definitionKey);
+    const isLimited = committed.limited?.includes(definitionKey) === true;
     effects.due('work', committed.now + (isLimited ? 0 : (item.claimMs ?? 0)));
     if (secret === null || isLimited) continue;
-    const lockToken = formatToken(Number(committed.itemKeys[position]), secret);
+    const lockToken = formatToken(Number(committed.itemKeys?.[position]), secret);
     claimed[index]?.push({ operation: item.operation, lockToken });
   }
   const results = claimed.map((ofTurn): CommitResult => ({ ok: true, claimed: ofTurn }));
@@ -238,9 +235,10 @@ function addFinished(
   acks: readonly EligibleAck[],
   { finishedKeys, finishedIds }: Committed,
 ): void {
+  if (finishedIds === null) return;
   const byKey = new Map(acks.map((ack) => [ack.instanceKey, ack]));
   for (const [index, id] of finishedIds.entries()) {
-    const ack = byKey.get(Number(finishedKeys[index]));
+    const ack = byKey.get(Number(finishedKeys?.[index]));
     const instanceId = fromStoredText(id);
     const outcome = ack?.turn.outcome;
     if (ack !== undefined && outcome?.status === 'completed') {
@@ -297,7 +295,50 @@ const itemColumns = {
   ...newItemColumns,
 } as const satisfies Record<string, Column<TurnItem>>;
 const itemRows = rowsOf<TurnItem>()(itemColumns);
-const laneItemRows = rowsOf<TurnItem>()({ ...itemColumns, ...newLaneColumns });
+const itemRowsOf = {
+  // A parameter that the text does not contain would have no type.
+  none: { ...itemRows, size: 0, encode: () => [] },
+  items: itemRows,
+  lanes: rowsOf<TurnItem>()({ ...itemColumns, ...newLaneColumns }),
+} as const satisfies Record<Shape['items'], typeof itemRows>;
+
+/** What an end demands: no children, and no items but those that the turn acks. */
+function mayEnd(schema: string): string {
+  return `AND (turn.status = 'running' OR NOT instance.has_children AND turn.tokens = (
+          SELECT count(*) FROM (SELECT 1 FROM ${schema}.worker_queue AS item
+            WHERE item.instance_key = turn.instance_key LIMIT turn.tokens + 1) AS items))`;
+}
+
+/**
+ * The parts of a statement. PostgreSQL prepares every part of a plan for each execution, also those without rows: a
+ * statement that has only the parts of its turns takes 0.95 × the time for one turn.
+ */
+interface Shape {
+  readonly items: 'none' | 'items' | 'lanes';
+  /** Whether a turn ends its instance. */
+  readonly ends: boolean;
+}
+
+function shapeOf(acks: readonly EligibleAck[], items: readonly TurnItem[]): Shape {
+  const hasLanes = items.some(({ item }) => item.lane !== undefined);
+  return {
+    items: hasLanes ? 'lanes' : items.length > 0 ? 'items' : 'none',
+    ends: acks.some(({ turn }) => turn.outcome.status !== 'running'),
+  };
+}
+
+/** Returns the statements by shape. Each is made when it is first needed. */
+function commitStatements(schema: string) {
+  const made = new Map<string, PauseChecks<ReturnType<typeof commitStatement>>>();
+  return (shape: Shape) => {
+    const key = `${shape.items} ${shape.ends}`;
+    const known = made.get(key);
+    if (known !== undefined) return known;
+    const checks = new PauseChecks((check) => commitStatement(schema, check, shape));
+    made.set(key, checks);
+    return checks;
+  };
+}
 
 /**
  * The statement that commits turns. `turn` has the turns whose instances pass their fences, with the ctid of the instance
@@ -308,25 +349,31 @@ const laneItemRows = rowsOf<TurnItem>()({ ...itemColumns, ...newLaneColumns });
  * is not claimed and has no messages, not even one that becomes visible later. An instance with a pending timer has such
  * a message, so its turns always take the general path. A paused instance has a row too.
  */
-function commitStatement(schema: string, check: PauseCheck, hasLanes: boolean) {
+function commitStatement(schema: string, check: PauseCheck, { items: itemsOf, ends }: Shape) {
   const ifOk = 'WHERE (SELECT ok FROM verdict)';
   const now = '(SELECT now FROM drawn)';
   const name =
     check === 'any' ? 'perdure_commit_plain_turns' : 'perdure_commit_turns_beside_pauses';
   const limited = '(SELECT limited FROM drawn)::int[]';
+  const hasLanes = itemsOf === 'lanes';
+  const hasItems = itemsOf !== 'none';
   return prepare(
-    hasLanes ? `${name}_with_lanes` : name,
+    `${name}${hasItems ? `_with_${itemsOf}` : ''}${ends ? '_with_ends' : ''}`,
     {
       now: clock,
       turns: turnRows,
       tokens: tokenRows,
       events: eventRows,
-      items: hasLanes ? laneItemRows : itemRows,
+      items: itemRowsOf[itemsOf],
     },
     ({ turns, tokens, events, items }) => `WITH drawn AS MATERIALIZED (
-      SELECT ${nowSql} AS now, ${hasPausedDefinitions(schema)} AS has_paused, ARRAY(SELECT nextval('${schema}.worker_queue_item_key_seq')
+      SELECT ${nowSql} AS now, ${hasPausedDefinitions(schema)} AS has_paused, ${
+        hasItems
+          ? `ARRAY(SELECT nextval('${schema}.worker_queue_item_key_seq')
         FROM generate_series(1, cardinality(${items.column('operation')}))) AS item_keys,
-        ${limitedAmong(schema, items.column('definition_key'))} AS limited
+        ${limitedAmong(schema, items.column('definition_key'))} AS limited`
+          : `NULL::bigint[] AS item_keys, NULL::int[] AS limited`
+      }
     ), turn AS MATERIALIZED (
       SELECT turn.*, instance.row_id${check === 'own' ? ', instance.definition_key' : ''}
       FROM ${turns.as('turn')}
@@ -340,9 +387,7 @@ function commitStatement(schema: string, check: PauseCheck, hasLanes: boolean) {
           SELECT version FROM ${schema}.definitions AS definition
           WHERE definition.definition_key = instance.definition_key)
         AND (SELECT 1 FROM ${schema}.instance_locks AS lock WHERE lock.instance_key = turn.instance_key) IS NULL
-        AND (turn.status = 'running' OR NOT instance.has_children AND turn.tokens = (
-          SELECT count(*) FROM (SELECT 1 FROM ${schema}.worker_queue AS item
-            WHERE item.instance_key = turn.instance_key LIMIT turn.tokens + 1) AS items))
+        ${ends ? mayEnd(schema) : ''}
     ), verdict AS MATERIALIZED (
       SELECT (SELECT count(*) FROM turn) = cardinality(${turns.column('instance_key')}) AND (
         SELECT count(*) FILTER (WHERE item.lock_token = token.secret AND item.locked_until > ${now}
@@ -356,7 +401,7 @@ function commitStatement(schema: string, check: PauseCheck, hasLanes: boolean) {
           ? '(SELECT has_paused FROM drawn)'
           : isAnyPaused(
               schema,
-              `ARRAY(SELECT definition_key FROM turn) || ${items.column('definition_key')}`,
+              `ARRAY(SELECT definition_key FROM turn)${hasItems ? ` || ${items.column('definition_key')}` : ''}`,
             )
       } AS ok
     ), settled AS (
@@ -365,26 +410,40 @@ function commitStatement(schema: string, check: PauseCheck, hasLanes: boolean) {
       INSERT INTO ${schema}.history (${events.names})
       SELECT ${events.names} FROM ${events.as('event')}
       ${ifOk}
-    ), scheduled AS (
+    )${
+      hasItems
+        ? `, scheduled AS (
       INSERT INTO ${schema}.worker_queue (item_key, instance_key, execution_id, ${newItemTarget})
       OVERRIDING SYSTEM VALUE
-      SELECT (SELECT item_keys FROM drawn)[place], instance_key, execution_id, ${newItemValues(now, { limited, hasLanes })}
+      SELECT (SELECT item_keys FROM drawn)[place], instance_key, execution_id, ${newItemValues(schema, { now, limited, hasLanes, row: 'item' })}
       FROM ${items.withPlace('item')}
       ${ifOk}
-    ), committed AS (
+    )`
+        : ''
+    }, committed AS (
       UPDATE ${schema}.instances AS instance
-      SET status = turn.status, last_turn = turn.turn_id, history_length = turn.history_length, output = turn.output,
-          failure = turn.failure, started_at = coalesce(started_at, ${now}),
-          execution_started_at = coalesce(execution_started_at, ${now}),
+      SET last_turn = turn.turn_id, history_length = turn.history_length${
+        ends
+          ? `, status = turn.status, output = turn.output, failure = turn.failure,
           ended_at = CASE WHEN turn.status <> 'running' THEN ${now} END,
           completed_at = CASE WHEN turn.status = 'completed' THEN ${now} END,
-          failed_at = CASE WHEN turn.status = 'failed' THEN ${now} END
+          failed_at = CASE WHEN turn.status = 'failed' THEN ${now} END,
+          ${listEnd("nullif(turn.status, 'running')")}`
+          : ''
+      }
       FROM turn ${ifOk} AND instance.ctid = turn.row_id
-      RETURNING instance.instance_key, instance.instance_id, instance.ended_at
-    )
-    SELECT now, ok, has_paused AS "hasPaused", item_keys AS "itemKeys", limited,
-      ARRAY(SELECT instance_key FROM committed WHERE ended_at IS NOT NULL ORDER BY instance_key) AS "finishedKeys",
-      ARRAY(SELECT instance_id FROM committed WHERE ended_at IS NOT NULL ORDER BY instance_key) AS "finishedIds"
+      ${ends ? 'RETURNING instance.instance_key, instance.instance_id, instance.ended_at' : ''}
+    )${
+      ends
+        ? `, ${removeLive(schema, 'ARRAY(SELECT instance_key FROM committed WHERE ended_at IS NOT NULL)')}`
+        : ''
+    }
+    SELECT now, ok, has_paused AS "hasPaused", item_keys AS "itemKeys", limited, ${
+      ends
+        ? `ARRAY(SELECT instance_key FROM committed WHERE ended_at IS NOT NULL ORDER BY instance_key) AS "finishedKeys",
+      ARRAY(SELECT instance_id FROM committed WHERE ended_at IS NOT NULL ORDER BY instance_key) AS "finishedIds"`
+        : `NULL::bigint[] AS "finishedKeys", NULL::text[] AS "finishedIds"`
+    }
     FROM verdict, drawn`,
   );
 }

@@ -92,11 +92,11 @@ function statements(schema: string) {
             AND item.lock_token IS NULL AND item.started_at IS NULL AND item.cancel_requested IS NOT TRUE
             AND (SELECT 1 FROM ${runs} AS run WHERE run.instance_key = ${instanceKey} AND run.status = 'pending'
               AND run.execution_id = 1) IS NOT NULL
-          RETURNING definition_key, lane, weight, claims, failures, created_at
+          RETURNING definition_key, lane, limit_key, weight, claims, failures, created_at
         )
         INSERT INTO ${items} (instance_key, execution_id, operation, definition_key, priority, next_at, expires_at,
-          lane, weight, claims, failures, created_at)
-        SELECT ${instanceKey}, 1, ${taskOperation}, definition_key, ${priority}, ${nextAt}, ${expiresAt}, lane, weight, claims,
+          lane, limit_key, weight, claims, failures, created_at)
+        SELECT ${instanceKey}, 1, ${taskOperation}, definition_key, ${priority}, ${nextAt}, ${expiresAt}, lane, limit_key, weight, claims,
           failures, created_at
         FROM moved`,
     ),

@@ -10,6 +10,7 @@ import { oneInstance } from '../../rules/audit-sums.ts';
 import { isHeldBy } from '../../rules/claims.ts';
 import { parseToken } from '../../shared/lock-token.ts';
 import type { Batch, Changes } from '../batches/batch.ts';
+import type { BatchWork } from '../batches/batching.ts';
 import type { StoreAccess } from '../batches/store-access.ts';
 import type { Scope } from '../driver/scope.ts';
 import type { Audit } from '../tables/audit.ts';
@@ -32,7 +33,10 @@ type CancellationParts = TimeoutParts & {
 };
 
 /** Implements cancel, terminate, points of no return and the list of running items. */
-export function createCancellationStore(store: CancellationParts): CancellationStore {
+export function createCancellationStore(
+  store: CancellationParts,
+  cancelInOneStatement: NonNullable<BatchWork<CancelInstance, StopResult>['runSingleStatement']>,
+): CancellationStore {
   const markPointsOfNoReturn = store.batching({
     operation: 'markPointOfNoReturn',
     run: (scope, lockTokens: readonly string[]) => markPoints(store, scope, lockTokens),
@@ -43,6 +47,7 @@ export function createCancellationStore(store: CancellationParts): CancellationS
     requestCancel: store.batching({
       operation: 'requestCancel',
       run: (scope, requests: readonly CancelInstance[]) => requestCancels(store, scope, requests),
+      runSingleStatement: cancelInOneStatement,
       maxInFlight: 1,
     }),
 

@@ -22,7 +22,7 @@ interface ReadStream {
   readonly hasRead: boolean;
 }
 
-/** A run whose handler holds a claim. */
+/** A run whose handler or step holds a claim. */
 export interface HeldRun {
   readonly instanceKey: number;
   readonly instanceId: string;
@@ -52,12 +52,15 @@ export class ChunkRows {
     tx: Transaction,
     tokens: readonly LockToken[],
     nowParameter: number | null,
+    claim: 'instance' | 'workItem',
   ): Promise<ReadonlyMap<string, HeldRun>> {
-    const itemKeys = tokens.map(({ key }) => key);
+    const claimKeys = tokens.map(({ key }) => key);
+    const { lockItems, held, lockInstances, heldInstances } = this.#statements;
+    const wanted = { now: nowParameter, tokens };
     const [, rows] = await Promise.all([
-      tx.execute(...this.#statements.lockItems({ itemKeys })),
+      tx.execute(...(claim === 'instance' ? lockInstances : lockItems)({ claimKeys })),
       // A statement of its own: it reads the rows as they are under the locks.
-      tx.query<LockToken & HeldRun>(...this.#statements.held({ now: nowParameter, tokens })),
+      tx.query<LockToken & HeldRun>(...(claim === 'instance' ? heldInstances : held)(wanted)),
     ]);
     return new Map(rows.map((row) => [formatToken(row.key, row.secret), row]));
   }
@@ -104,7 +107,7 @@ export class ChunkRows {
 }
 
 const tokenRows = rowsOf<LockToken>()({
-  item_key: ['bigint', ({ key }) => key],
+  claim_key: ['bigint', ({ key }) => key],
   secret: ['text', ({ secret }) => secret],
 });
 const chunkRows = rowsOf<ChunkRow>()({
@@ -129,11 +132,11 @@ function statements(schema: string) {
       'perdure_instances_of_claims',
       { now: one<number | null>('bigint'), tokens: tokenRows },
       ({ tokens }) =>
-        `SELECT item_key AS "key", lock_token AS "secret", item.instance_key AS "instanceKey", instance_id AS "instanceId",
+        `SELECT claim_key AS "key", lock_token AS "secret", item.instance_key AS "instanceKey", instance_id AS "instanceId",
           ended_at IS NOT NULL AS "hasEnded"
         FROM ${tokens.as('wanted')} CROSS JOIN LATERAL (
           SELECT lock_token, instance_key FROM ${schema}.worker_queue AS one
-          WHERE one.item_key = wanted.item_key AND lock_token = secret AND locked_until > ${nowSql} OFFSET 0) AS item
+          WHERE one.item_key = wanted.claim_key AND lock_token = secret AND locked_until > ${nowSql} OFFSET 0) AS item
         CROSS JOIN LATERAL (
           SELECT instance_id, ended_at FROM ${schema}.instances AS one
           WHERE one.instance_key = item.instance_key OFFSET 0) AS run`,
@@ -141,17 +144,44 @@ function statements(schema: string) {
     // Instances before items, in key order, as an ack does.
     lockItems: prepare(
       'perdure_lock_claims_of_chunks',
-      { itemKeys: keys() },
-      ({ itemKeys }) => `WITH run AS MATERIALIZED (
+      { claimKeys: keys() },
+      ({ claimKeys }) => `WITH run AS MATERIALIZED (
           SELECT FROM ${schema}.instances WHERE instance_key = ANY (ARRAY(
-            SELECT instance_key FROM ${schema}.worker_queue WHERE item_key = ANY (${itemKeys})))
+            SELECT instance_key FROM ${schema}.worker_queue WHERE item_key = ANY (${claimKeys})))
           ORDER BY instance_key FOR NO KEY UPDATE
         ), item AS MATERIALIZED (
           SELECT FROM ${schema}.worker_queue
-          WHERE item_key = ANY (${itemKeys}) AND (SELECT count(*) FROM run) IS NOT NULL
+          WHERE item_key = ANY (${claimKeys}) AND (SELECT count(*) FROM run) IS NOT NULL
           ORDER BY item_key FOR SHARE
         )
         SELECT FROM item`,
+    ),
+    heldInstances: prepare(
+      'perdure_instances_held_for_chunks',
+      { now: one<number | null>('bigint'), tokens: tokenRows },
+      ({ tokens }) =>
+        `SELECT claim_key AS "key", lock_token AS "secret", run.instance_key AS "instanceKey", instance_id AS "instanceId",
+          ended_at IS NOT NULL AS "hasEnded"
+        FROM ${tokens.as('wanted')} CROSS JOIN LATERAL (
+          SELECT lock_token FROM ${schema}.instance_locks AS one
+          WHERE one.instance_key = wanted.claim_key AND lock_token = secret AND locked_until > ${nowSql} OFFSET 0) AS lock
+        CROSS JOIN LATERAL (
+          SELECT instance_key, instance_id, ended_at FROM ${schema}.instances AS one
+          WHERE one.instance_key = wanted.claim_key OFFSET 0) AS run`,
+    ),
+    // Instances before their locks, in key order, as the ack of a turn does.
+    lockInstances: prepare(
+      'perdure_lock_instances_of_chunks',
+      { claimKeys: keys() },
+      ({ claimKeys }) => `WITH run AS MATERIALIZED (
+          SELECT FROM ${schema}.instances WHERE instance_key = ANY (${claimKeys})
+          ORDER BY instance_key FOR NO KEY UPDATE
+        ), held AS MATERIALIZED (
+          SELECT FROM ${schema}.instance_locks
+          WHERE instance_key = ANY (${claimKeys}) AND (SELECT count(*) FROM run) IS NOT NULL
+          ORDER BY instance_key FOR SHARE
+        )
+        SELECT FROM held`,
     ),
     lock: prepare(
       'perdure_lock_streams',

@@ -1,4 +1,5 @@
 import type { DefinitionKind } from '../../contract/pausing.ts';
+import { calledTask, taskActivityName } from '../../../model/task-call.ts';
 import { keys, prepare, rowsOf } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
 import type { Scope } from '../driver/scope.ts';
@@ -65,6 +66,13 @@ export class Definitions {
   /** Returns the cached key of a definition, or `undefined`. */
   find({ kind, name, version }: WantedDefinition): number | undefined {
     return this.#keys.get(cacheKeyOf({ kind, name, version }));
+  }
+
+  /** Returns the cached key of the definition whose limits count calls of an activity, or `undefined`. */
+  findLimited(activity: string): number | undefined {
+    const task = calledTask(activity);
+    const kind = task === undefined ? 'activity' : 'task';
+    return this.find({ kind, name: task ?? activity, version: null });
   }
 
   /** Whether all of these keys are loaded. As for `load` and `get`, rows of paused instances have negative keys. */
@@ -138,4 +146,37 @@ function toDefinition({ kind, name, version }: Row): WantedDefinition {
 // The length prefix distinguishes ('a', 'bc') from ('ab', 'c').
 function cacheKeyOf({ kind, name, version }: WantedDefinition): string {
   return `${kind} ${(version ?? '').length} ${version ?? ''}${name}`;
+}
+
+const callPrefix = taskActivityName('');
+
+/** SQL text: the key of the limited task whose calls have this definition key, or NULL. */
+function limitedTaskOf(schema: string, definitionKey: string): string {
+  // Subqueries by unique keys, so that no plan joins tables.
+  return `(SELECT own.definition_key FROM ${schema}.limits AS own WHERE own.definition_key = (
+        SELECT task.definition_key FROM ${schema}.definitions AS task
+        WHERE task.kind = 'task' AND task.version = '' AND task.name = (
+          SELECT substr(call.name, ${callPrefix.length + 1}) FROM ${schema}.definitions AS call
+          WHERE call.definition_key = abs(${definitionKey}) AND call.kind = 'activity'
+            AND starts_with(call.name, '${callPrefix}'))))`;
+}
+
+/** SQL text: whether items of a definition are counted by limits, its own or those of the task that it calls. */
+export function isCounted(schema: string, definitionKey: string): string {
+  return `((SELECT 1 FROM ${schema}.limits LIMIT 1) IS NOT NULL AND (
+      (SELECT 1 FROM ${schema}.limits AS own WHERE own.definition_key = abs(${definitionKey})) IS NOT NULL
+      OR ${limitedTaskOf(schema, definitionKey)} IS NOT NULL))`;
+}
+
+/** SQL text: the definition whose limits count items of a limited definition, negative for a negative key. */
+export function limitKeyOf(schema: string, definitionKey: string): string {
+  return `sign(${definitionKey})::int * coalesce(${limitedTaskOf(schema, definitionKey)}, abs(${definitionKey}))`;
+}
+
+/** SQL text: the keys of the definitions that the limits of one count: itself, and of a task its calls. */
+export function countedKeys(schema: string, limitKey: string): string {
+  return `ARRAY[${limitKey}, (SELECT call.definition_key FROM ${schema}.definitions AS call
+      WHERE call.kind = 'activity' AND call.version = '' AND call.name = (
+        SELECT '${callPrefix}' || task.name FROM ${schema}.definitions AS task
+        WHERE task.definition_key = ${limitKey} AND task.kind = 'task'))]`;
 }

@@ -148,7 +148,9 @@ function statements(schema: string) {
     parkItems: prepare(
       'perdure_park_items',
       { instanceKeys },
-      ({ instanceKeys }) => `UPDATE ${items} SET definition_key = -abs(definition_key)
+      ({
+        instanceKeys,
+      }) => `UPDATE ${items} SET definition_key = -abs(definition_key), limit_key = -abs(limit_key)
         WHERE instance_key = ANY (${instanceKeys})`,
     ),
     lift: prepare(
@@ -175,7 +177,9 @@ function statements(schema: string) {
     unparkItems: prepare(
       'perdure_unpark_items',
       { instanceKeys },
-      ({ instanceKeys }) => `UPDATE ${items} SET definition_key = abs(definition_key)
+      ({
+        instanceKeys,
+      }) => `UPDATE ${items} SET definition_key = abs(definition_key), limit_key = abs(limit_key)
         WHERE instance_key = ANY (${instanceKeys})`,
     ),
     selectTreePauses: prepare(

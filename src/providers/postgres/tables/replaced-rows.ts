@@ -1,6 +1,6 @@
 import { one, prepare } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
-import { mustChange } from './instance-rows.ts';
+import { mustChange, addLive } from './instance-rows.ts';
 
 /** The statement that archives the ended execution of an instance. */
 export function archiveSql(schema: string, instanceKey: string): string {
@@ -17,7 +17,7 @@ export const liveAgain = `execution_id = execution_id + 1, last_turn = NULL, end
       failed_at = NULL, canceled_at = NULL, terminated_at = NULL, skipped_at = NULL, expired_at = NULL,
       cancel_requested_at = NULL, cancel_reason = NULL, cancel_actor = NULL, cancel_cause = NULL, terminate_reason = NULL,
       terminate_actor = NULL, closing_reason = NULL, cleanup_skipped = FALSE, leaked = 0, buffered_events = 0,
-      output = NULL, failure = NULL`;
+      output = NULL, failure = NULL, listed_as = NULL`;
 
 interface Replacement {
   readonly instanceKey: number;
@@ -104,7 +104,14 @@ function statements(schema: string) {
         incarnation: one<string>('text'),
         now: one<number>('bigint'),
       },
-      ({ instanceKey, definitionKey, inputHash, incarnation, now }) => `UPDATE ${table}
+      ({
+        instanceKey,
+        definitionKey,
+        inputHash,
+        incarnation,
+        now,
+      }) => `WITH ${addLive(schema, `VALUES (${instanceKey})`)}
+        UPDATE ${table}
         SET ${liveAgain}, status = 'running', definition_key = ${definitionKey}, input_hash = ${inputHash},
           incarnation = ${incarnation}, history_length = 0, started_at = coalesce(started_at, ${now}),
           execution_started_at = NULL, custom_status = NULL,

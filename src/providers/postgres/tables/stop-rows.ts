@@ -1,7 +1,13 @@
 import type { CancelDetails } from '../../../model/cancel.ts';
 import { keys, one, rowIdOf, prepare, rowsOf, type Bind } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
-import { instanceColumns, mustChange, type InstanceRow } from './instance-rows.ts';
+import {
+  instanceColumns,
+  mustChange,
+  type InstanceRow,
+  listEnd,
+  removeLive,
+} from './instance-rows.ts';
 
 /** An instance to stop, with the actor and the reason. */
 export interface StopRow extends CancelDetails {
@@ -119,8 +125,10 @@ function statements(schema: string) {
     cancelPending: prepare(
       'perdure_cancel_pending',
       { rows: stops, now },
-      ({ rows, now }) => `UPDATE ${table} AS instance
-        SET status = 'canceled', ended_at = ${now}, canceled_at = ${now}, history_length = 1, ${requested(now)}
+      ({ rows, now }) => `WITH ${removeLive(schema, rows.column('instance_key'))}
+        UPDATE ${table} AS instance
+        SET status = 'canceled', ${listEnd("'canceled'")}, ended_at = ${now}, canceled_at = ${now}, history_length = 1,
+          ${requested(now)}
         ${fromStops(rows.as('stop'))} AND (status = 'pending') IS TRUE`,
     ),
     requestCancel: prepare(
@@ -140,8 +148,9 @@ function statements(schema: string) {
         }),
         now,
       },
-      ({ rows, now }) => `UPDATE ${table} AS instance
-        SET status = 'terminated', ended_at = ${now}, terminated_at = ${now}, terminate_reason = stop.reason,
+      ({ rows, now }) => `WITH ${removeLive(schema, rows.column('instance_key'))}
+        UPDATE ${table} AS instance
+        SET status = 'terminated', ${listEnd("'terminated'")}, ended_at = ${now}, terminated_at = ${now}, terminate_reason = stop.reason,
             terminate_actor = stop.actor, history_length = history_length + CASE WHEN priority IS NULL THEN 1 ELSE 0 END,
             started_at = coalesce(started_at, run_started_at)
         ${fromStops(rows.as('stop'))} AND ended_at IS NULL AND closing_reason IS NULL`,
@@ -166,12 +175,15 @@ function statements(schema: string) {
     finishClosing: prepare(
       'perdure_finish_closing',
       { instanceKeys: keys(), now },
-      ({ instanceKeys, now }) => `UPDATE ${table} AS instance
-        SET status = 'canceled', ended_at = ${now}, canceled_at = ${now}, closing_reason = NULL
-        WHERE instance_key = ANY (${instanceKeys}) AND ended_at IS NULL AND closing_reason IS NOT NULL
-          AND (SELECT 1 FROM ${schema}.worker_queue AS item
-               WHERE item.instance_key = instance.instance_key AND item.cancellation <> 'abandon' LIMIT 1) IS NULL
-        RETURNING instance_key AS "instanceKey"`,
+      ({ instanceKeys, now }) => `WITH ended AS (
+          UPDATE ${table} AS instance
+          SET status = 'canceled', ${listEnd("'canceled'")}, ended_at = ${now}, canceled_at = ${now}, closing_reason = NULL
+          WHERE instance_key = ANY (${instanceKeys}) AND ended_at IS NULL AND closing_reason IS NOT NULL
+            AND (SELECT 1 FROM ${schema}.worker_queue AS item
+                 WHERE item.instance_key = instance.instance_key AND item.cancellation <> 'abandon' LIMIT 1) IS NULL
+          RETURNING instance_key
+        ), ${removeLive(schema, 'ARRAY(SELECT instance_key FROM ended)')}
+        SELECT instance_key AS "instanceKey" FROM ended`,
     ),
     countLeaked: prepare(
       'perdure_count_leaked',

@@ -4,7 +4,7 @@ import type { NewTask, OnFailState } from '../../contract/tasks.ts';
 import { clock, keys, one, rowIdOf, prepare, rowsOf, type Column } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
 import { nowSql } from '../driver/scope.ts';
-import { mustChange } from './instance-rows.ts';
+import { mustChange, listEnd } from './instance-rows.ts';
 import { limitedAmong } from './work-items.ts';
 import { onFailOperation, taskOperation } from '../../shared/work-item-row.ts';
 
@@ -157,8 +157,8 @@ function insertStatement(
 ) {
   const isLimited = `definition_key = ANY ((SELECT keys FROM limited)::int[])`;
   const lane = hasLanes
-    ? `CASE WHEN ${isLimited} THEN coalesce(new_lane, '') END, new_weight`
-    : `CASE WHEN ${isLimited} THEN '' END, NULL`;
+    ? `CASE WHEN ${isLimited} THEN coalesce(new_lane, '') END, CASE WHEN ${isLimited} THEN definition_key END, new_weight`
+    : `CASE WHEN ${isLimited} THEN '' END, CASE WHEN ${isLimited} THEN definition_key END, NULL`;
   const unless = (columns: string) => (strict ? '' : `ON CONFLICT (${columns}) DO NOTHING`);
   const isNew = `(SELECT 1 FROM ${schema}.instances AS known WHERE known.instance_id = new.instance_id LIMIT 1) IS NULL`;
   return prepare(
@@ -190,7 +190,7 @@ function insertStatement(
       RETURNING instance_key
     ), queued AS (
       INSERT INTO ${schema}.worker_queue (instance_key, execution_id, operation, definition_key, priority, next_at,
-        expires_at, claims, created_at, lane, weight)
+        expires_at, claims, created_at, lane, limit_key, weight)
       SELECT instance_key, 1, ${taskOperation}, definition_key, priority, greatest(run_at, ${nowSql}), expires_at, 0,
         ${nowSql}, ${lane}
       FROM new ${strict ? '' : 'WHERE instance_key IN (SELECT instance_key FROM created)'}
@@ -213,12 +213,12 @@ function insertStatement(
   );
 }
 
-/** The lane and the weight of a new item of a task run, over a row of `instances` with this alias. */
+/** The lane, the limit key and the weight of a new item of a task run, over a row of `instances` with this alias. */
 export function laneOfRun(schema: string, run: string): string {
   const kept = (column: string) =>
     `(SELECT ${column} FROM ${schema}.run_lanes AS kept WHERE kept.instance_key = ${run}.instance_key)`;
-  return `coalesce(${kept('lane')}, (SELECT '' FROM ${schema}.limits AS limited
-      WHERE limited.definition_key = abs(${run}.definition_key))), ${kept('weight')}`;
+  const isLimited = `(SELECT '' FROM ${schema}.limits AS limited WHERE limited.definition_key = abs(${run}.definition_key))`;
+  return `coalesce(${kept('lane')}, ${isLimited}), CASE WHEN ${isLimited} IS NOT NULL THEN ${run}.definition_key END, ${kept('weight')}`;
 }
 
 function wholeOrNull(time: number | undefined): number | null {
@@ -250,7 +250,7 @@ function statements(schema: string) {
       'perdure_end_runs',
       { ends: endRows, now },
       ({ ends, now }) => `UPDATE ${runs} AS run
-        SET status = ended.status, started_at = ended.started_at, ended_at = ${now}, ${endedAt('completed', now)},
+        SET status = ended.status, ${listEnd('ended.status')}, started_at = ended.started_at, ended_at = ${now}, ${endedAt('completed', now)},
             ${endedAt('failed', now)}, ${endedAt('canceled', now)}, ${endedAt('skipped', now)}, output = ended.output,
             failure = ended.failure, failures = failures + CASE WHEN ended.status = 'failed' THEN 1 ELSE 0 END,
             on_fail = CASE WHEN ended.status = 'failed' AND (on_fail = 'ready' OR ended.brings_on_fail) THEN 'queued'
@@ -273,7 +273,7 @@ function statements(schema: string) {
       { instanceKeys, now },
       ({ instanceKeys, now }) => `INSERT INTO ${items} (instance_key, execution_id, operation,
           definition_key, priority,
-          next_at, claims, created_at, options, lane, weight)
+          next_at, claims, created_at, options, lane, limit_key, weight)
         SELECT instance_key, 1, ${onFailOperation}, definition_key, ${onFailPriority}, ${now}, 0, ${now}, on_fail_options,
           ${laneOfRun(schema, 'run')}
         FROM ${runs} AS run WHERE instance_key = ANY (${instanceKeys}) AND on_fail = 'queued'`,
@@ -326,7 +326,7 @@ function statements(schema: string) {
         ), freed AS (
           DELETE FROM ${schema}.dedupe_keys WHERE instance_key = ANY (ARRAY(SELECT instance_key FROM runs))
         )
-        UPDATE ${runs} SET status = 'expired', ended_at = ${nowSql}, expired_at = ${nowSql}, paused_at = NULL,
+        UPDATE ${runs} SET status = 'expired', ${listEnd("'expired'")}, ended_at = ${nowSql}, expired_at = ${nowSql}, paused_at = NULL,
           paused_reason = NULL, paused_actor = NULL, paused_tree = NULL
         WHERE instance_key = ANY (ARRAY(SELECT instance_key FROM runs))
         RETURNING instance_id AS "instanceId"`,

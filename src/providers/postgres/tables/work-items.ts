@@ -5,6 +5,7 @@ import { formatToken, parseToken, type Secrets } from '../../shared/lock-token.t
 import { clock, keys, one, rowIdOf, prepare, rowsOf, type Column } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
 import { nowSql } from '../driver/scope.ts';
+import { isCounted, limitKeyOf } from './definitions.ts';
 import { type CancelColumns, type RunningRow, toCancelInfo } from '../../shared/work-item-row.ts';
 
 /** A work item, for fences. */
@@ -39,6 +40,8 @@ export interface ItemRow {
 export interface HandedBack {
   readonly itemKey: number;
   readonly nextAt: number;
+  /** Whether it is due later. */
+  readonly isDelayed: boolean;
   readonly claims: number;
   /** The failure of this attempt. Increments `failures`. */
   readonly failure: string | undefined;
@@ -197,15 +200,26 @@ export const newLaneColumns = {
 
 /** The columns of `worker_queue` that `newItemValues` fills. */
 export const newItemTarget = `operation, definition_key, priority, next_at, lock_token, locked_until, claimed_by, claims,
-  cancellation, shielded, created_at, options, payload, lane, weight`;
+  cancellation, shielded, created_at, options, payload, lane, limit_key, weight`;
 
 /**
  * SELECT list for `newItemTarget` over rows of `newItemColumns`. `limited` is an array of the keys of limited definitions, by
  * `limitedAmong`: their items have a lane and are not claimed.
  */
 export function newItemValues(
-  now: string,
-  { limited, hasLanes }: { readonly limited: string; readonly hasLanes: boolean },
+  schema: string,
+  {
+    now,
+    limited,
+    hasLanes,
+    row,
+  }: {
+    readonly now: string;
+    readonly limited: string;
+    readonly hasLanes: boolean;
+    /** The alias of the rows. */
+    readonly row: string;
+  },
 ): string {
   const isLimited = `definition_key = ANY (${limited})`;
   const unless = (value: string) => `CASE WHEN ${isLimited} THEN NULL ELSE ${value} END`;
@@ -213,16 +227,16 @@ export function newItemValues(
     CASE WHEN ${isLimited} THEN ${now} ELSE ${now} + coalesce(claim_ms, 0) END, ${unless('secret')},
     ${unless(`${now} + claim_ms`)}, ${unless('claimed_by')},
     CASE WHEN secret IS NULL OR ${isLimited} THEN 0 ELSE 1 END, cancellation, shielded, ${now}, options, payload,
-    ${hasLanes ? `CASE WHEN ${isLimited} THEN coalesce(new_lane, '') END, new_weight` : `CASE WHEN ${isLimited} THEN '' END, NULL`}`;
+    CASE WHEN ${isLimited} THEN ${hasLanes ? `coalesce(new_lane, '')` : `''`} END,
+    CASE WHEN ${isLimited} THEN ${limitKeyOf(schema, `${row}.definition_key`)} END, ${hasLanes ? 'new_weight' : 'NULL'}`;
 }
 
 /**
- * The limited definitions among the keys, as an array: also those of paused instances, whose keys are negative. Reads one empty
- * table while nothing is limited.
+ * The limited definitions among the keys, as an array: also those of paused instances, whose keys are negative, and calls of
+ * limited tasks. Reads one empty table while nothing is limited.
  */
 export function limitedAmong(schema: string, definitionKeys: string): string {
-  return `ARRAY(SELECT signed.key FROM ${schema}.limits CROSS JOIN LATERAL (
-      VALUES (definition_key), (-definition_key)) AS signed (key) WHERE signed.key = ANY (${definitionKeys}))`;
+  return `ARRAY(SELECT DISTINCT one.key FROM unnest(${definitionKeys}) AS one (key) WHERE ${isCounted(schema, 'one.key')})`;
 }
 
 function statements(schema: string) {
@@ -240,7 +254,7 @@ function statements(schema: string) {
     hasLanes: boolean,
   ) => `WITH drawn AS MATERIALIZED (SELECT ${limitedAmong(schema, definitionKeys)} AS limited)
         INSERT INTO ${table} (instance_key, execution_id, ${newItemTarget})
-        SELECT instance_key, execution_id, ${newItemValues(now, { limited: '(SELECT limited FROM drawn)::int[]', hasLanes })}
+        SELECT instance_key, execution_id, ${newItemValues(schema, { now, limited: '(SELECT limited FROM drawn)::int[]', hasLanes, row: 'new' })}
         FROM ${rows.withPlace('new')}
         ORDER BY place
         RETURNING item_key AS "itemKey", instance_key AS "instanceKey", operation, lock_token IS NOT NULL AS "isClaimed"`;
@@ -305,14 +319,18 @@ function statements(schema: string) {
         rows: rowsOf<HandedBack>()({
           item_key: ['bigint', ({ itemKey }) => itemKey],
           next_at: ['bigint', ({ nextAt }) => nextAt],
+          is_delayed: ['boolean', ({ isDelayed }) => isDelayed],
           claims: ['int', ({ claims }) => claims],
           failure: ['text', ({ failure }) => failure ?? null],
           explanation: ['text', ({ explanation }) => explanation ?? null],
           max_attempts: ['bigint', ({ maxAttempts }) => maxAttempts],
         }),
       },
+      // `awake_at` decides whether an item of a lane is delayed. Its creation time may be later than now: after the clock was
+      // set back.
       ({ rows }) => `UPDATE ${table} AS item
         SET lock_token = NULL, locked_until = NULL, next_at = back.next_at, claims = back.claims,
+            awake_at = CASE WHEN lane IS NOT NULL THEN back.next_at - CASE WHEN is_delayed THEN 1 ELSE 0 END END,
             failures = failures + CASE WHEN back.failure IS NULL THEN 0 ELSE 1 END,
             last_failure = coalesce(back.failure, back.explanation, last_failure),
             max_attempts = CASE WHEN back.failure IS NULL THEN item.max_attempts ELSE back.max_attempts END

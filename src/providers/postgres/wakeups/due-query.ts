@@ -6,6 +6,7 @@ import type { Transaction } from '../driver/connection.ts';
 import { nowSql } from '../driver/scope.ts';
 import { beginDueText } from '../limits/begin-limits.ts';
 import type { DefinitionKind } from '../tables/definitions.ts';
+import { isCounted } from '../tables/definitions.ts';
 import { PauseChecks, type PauseCheck } from '../tables/pause-checks.ts';
 import { hasPausedDefinitions } from '../tables/pause-rows.ts';
 import type { LimitedDue } from '../batches/limited-definitions.ts';
@@ -211,9 +212,9 @@ function isPaused(schema: string): string {
       WHERE paused.kind = definition.kind AND paused.name = definition.name LIMIT 1) IS NOT NULL`;
 }
 
-/** The condition that `definition` is limited. */
+/** The condition that `definition` is limited, or has the calls of a limited task. */
 function isLimited(schema: string): string {
-  return `(SELECT 1 FROM ${schema}.limits AS limited WHERE limited.definition_key = definition.definition_key) IS NOT NULL`;
+  return isCounted(schema, 'definition.definition_key');
 }
 
 /** A table of the definition keys of orchestrations that are not paused, of the paused ones or of all, as `wanted_key`. */

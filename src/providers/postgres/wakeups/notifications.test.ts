@@ -3,6 +3,7 @@ import { decodePayload, encodePayloads, type CommitNotice } from './notification
 
 const quiet: CommitNotice = {
   dueAt: {},
+  definitions: {},
   finished: [],
   cancelRequested: [],
   emitted: [],

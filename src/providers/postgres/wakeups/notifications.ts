@@ -17,8 +17,10 @@ export interface NotificationsOptions {
   readonly onGap: () => void;
 }
 
-// Minimum time between two NOTIFY statements. Commits within it share one.
+// Mean time between NOTIFY statements. Commits that wait share one.
 const spacingMs = 5;
+// A process that was silent sends this many without a wait.
+const maxBurst = 4;
 const firstRetryMs = 20;
 const maxRetryMs = 1_000;
 const defaultAnswerMs = 2_000;
@@ -57,6 +59,8 @@ export class Notifications {
   #peersUntil = Number.NEGATIVE_INFINITY;
   #helloAt = Number.NEGATIVE_INFINITY;
   #sending: Promise<void> | undefined;
+  /** When the statements sent so far would have ended, with the mean time between them. */
+  #freeAt = Number.NEGATIVE_INFINITY;
   #retryMs = firstRetryMs;
   #retry: NodeJS.Timeout | undefined;
   #connecting: Promise<void> | undefined;
@@ -205,14 +209,23 @@ export class Notifications {
         this.#onLost(client);
         await client.end();
       }
-      await new Promise((resolve) => setTimeout(resolve, spacingMs));
+      const waitMs = this.#takeTurn();
+      if (waitMs > 0) await new Promise((resolve) => setTimeout(resolve, waitMs));
     }
+  }
+
+  /** Counts a statement. Returns how long to wait until the next one. */
+  #takeTurn(): number {
+    const now = performance.now();
+    this.#freeAt = Math.max(this.#freeAt, now - maxBurst * spacingMs) + spacingMs;
+    return this.#freeAt - now;
   }
 }
 
 /** Notices that are merged until they are sent. */
 interface MergedNotice extends CommitNotice {
   readonly dueAt: Partial<Record<Topic, number>>;
+  readonly definitions: Partial<Record<Topic, readonly number[]>>;
   readonly finished: string[];
   readonly cancelRequested: string[];
   readonly emitted: string[];
@@ -224,6 +237,7 @@ interface MergedNotice extends CommitNotice {
 export function emptyNotice(): MergedNotice {
   return {
     dueAt: {},
+    definitions: {},
     finished: [],
     cancelRequested: [],
     emitted: [],
@@ -237,7 +251,14 @@ function merge(pending: MergedNotice | undefined, notice: CommitNotice): MergedN
   const sum = pending ?? emptyNotice();
   for (const topic of ['orchestrations', 'work'] as const) {
     const at = notice.dueAt[topic];
-    if (at !== undefined) sum.dueAt[topic] = Math.min(at, sum.dueAt[topic] ?? Infinity);
+    if (at === undefined) continue;
+    const before = sum.dueAt[topic];
+    const known = before === undefined ? [] : sum.definitions[topic];
+    const added = notice.definitions[topic];
+    sum.dueAt[topic] = Math.min(at, before ?? Infinity);
+    const both = known && added && [...new Set([...known, ...added])];
+    if (both !== undefined && both.length <= maxDefinitions) sum.definitions[topic] = both;
+    else delete sum.definitions[topic];
   }
   // One push per id: a spread would exceed the maximum number of arguments.
   for (const id of notice.finished) sum.finished.push(id);
@@ -256,6 +277,8 @@ function merge(pending: MergedNotice | undefined, notice: CommitNotice): MergedN
 export interface CommitNotice {
   /** The earliest time at which new work of the topic is due. */
   readonly dueAt: Readonly<Partial<Record<Topic, number>>>;
+  /** The keys of the definitions of that work. Absent: any. */
+  readonly definitions: Readonly<Partial<Record<Topic, readonly number[]>>>;
   readonly finished: readonly string[];
   readonly cancelRequested: readonly string[];
   /** Runs whose streams got chunks or were read. */
@@ -277,15 +300,18 @@ type Notification = { readonly from: string } & (
 
 // PostgreSQL limits a payload to less than 8,000 bytes.
 const maxBytes = 7_900;
-// Reserved for the fields that are not lists.
-const headBytes = 250;
+// A notice of more definitions names none.
+export const maxDefinitions = 16;
+// Reserved for the fields that are not lists, and the keys of the definitions.
+const headBytes = 700;
 // Enough for 2,000 lock tokens. Beyond that, receivers query.
 const maxPayloads = 20;
 
 /** Encodes a notification as payloads for NOTIFY. */
 export function encodePayloads(notification: Notification): readonly string[] {
   if (notification.kind !== 'news') return [JSON.stringify(notification)];
-  const { from, dueAt, finished, cancelRequested, emitted, statusSet, messages } = notification;
+  const { from, dueAt, definitions } = notification;
+  const { finished, cancelRequested, emitted, statusSet, messages } = notification;
   const ends = split(finished);
   const requests = split(cancelRequested);
   const streams = split(emitted);
@@ -305,6 +331,7 @@ export function encodePayloads(notification: Notification): readonly string[] {
     from,
     kind: 'news',
     dueAt,
+    ...(Object.keys(definitions).length > 0 && { definitions }),
     ...((isCut || notification.more) && { more: true }),
     ...(notification.registered === true && { registered: true }),
   };
@@ -323,7 +350,13 @@ export function decodePayload(payload: string): Notification | undefined {
     return undefined;
   }
   if (typeof read !== 'object' || read === null) return undefined;
-  const { from, kind, dueAt = {}, ...lists } = read as Partial<Notification & CommitNotice>;
+  const {
+    from,
+    kind,
+    dueAt = {},
+    definitions = {},
+    ...lists
+  } = read as Partial<Notification & CommitNotice>;
   if (typeof from !== 'string') return undefined;
   if (kind === 'hello' || kind === 'here') return { from, kind };
   if (kind !== 'news') return undefined;
@@ -333,6 +366,7 @@ export function decodePayload(payload: string): Notification | undefined {
     from,
     kind,
     dueAt,
+    definitions,
     finished,
     cancelRequested,
     emitted,

@@ -4,6 +4,7 @@ import type { Hint } from '../../contract/provider.ts';
 import type { Effects, Topic } from '../../shared/effects.ts';
 import {
   emptyNotice,
+  maxDefinitions,
   Notifications,
   type CommitNotice,
   type NotificationsOptions,
@@ -20,22 +21,39 @@ export interface WakeUpsOptions {
   readonly pollMs: number;
   /** Reads what is due for all waiting fetches, in one statement. */
   readonly query: (flaggedSince: number) => Promise<PolledTimes>;
+  /** Whether a fetch of this process can claim work of one of these definitions. */
+  readonly isWanted: (topic: Topic, definitionKeys: readonly number[]) => boolean;
   /** Where to listen. Without it, changes of other processes are only polled. */
   readonly notifications?: Omit<NotificationsOptions, 'onCommit' | 'onGap'> | undefined;
 }
+
+/** Counters of the changes of a topic. */
+export interface ChangeCounts {
+  /** By all processes. */
+  readonly all: number;
+  /** By other processes. */
+  readonly foreign: number;
+  /** With work that was not due yet. */
+  readonly later: number;
+}
+
+/** Why a wait ended: a change by this process, one by others, or neither. */
+export type WakeCause = 'own' | 'foreign' | 'none';
 
 interface Waiter {
   readonly topic: Topic;
   /** When its own timer fires. */
   readonly until: number;
-  readonly wake: () => void;
+  readonly wake: (cause: WakeCause) => void;
+  /** Wakes after the delay for changes by other processes. */
+  readonly wakeLater: () => void;
 }
 
 /** The result of a due query, kept for the next fetch for the same work. */
 export interface IdleSnapshot {
   readonly topic: Topic;
   /** The value of `changes` before the query. */
-  readonly changes: number;
+  readonly changes: ChangeCounts;
   /** When the next work is due. */
   readonly nextAt: number;
   /** How far the store's clock was ahead of the monotonic clock. */
@@ -46,6 +64,7 @@ export interface IdleSnapshot {
 const maxIdleMs = 100;
 // Covers clock differences between processes, and lock waits between reading the clock and the commit.
 const clockSlackMs = 10_000;
+const noChanges: ChangeCounts = { all: 0, foreign: 0, later: 0 };
 
 /**
  * Wakes waiting fetches and sends hints to listeners: after commits of this process, on notifications from other
@@ -55,10 +74,14 @@ export class WakeUps {
   readonly #clock: Clock;
   readonly #pollMs: number;
   readonly #query: (flaggedSince: number) => Promise<PolledTimes>;
+  readonly #isWanted: WakeUpsOptions['isWanted'];
   readonly #notifications: Notifications | undefined;
   readonly #waiters = new Set<Waiter>();
   readonly #listeners = new Set<(hint: Hint) => void>();
-  readonly #changes: Record<Topic, number> = { orchestrations: 0, work: 0 };
+  readonly #changes: Record<Topic, ChangeCounts> = {
+    orchestrations: noChanges,
+    work: noChanges,
+  };
   readonly #idle = new Map<string, IdleSnapshot & { readonly savedAt: number }>();
   /** The due times of the last poll. */
   #polledNextAt: Readonly<Record<Topic, number>> = { orchestrations: Infinity, work: Infinity };
@@ -70,7 +93,8 @@ export class WakeUps {
   #flagged: ReadonlySet<string> = new Set();
   #closed = false;
 
-  constructor({ clock, pollMs, query, notifications }: WakeUpsOptions) {
+  constructor({ clock, pollMs, query, isWanted, notifications }: WakeUpsOptions) {
+    this.#isWanted = isWanted;
     this.#clock = clock;
     this.#pollMs = pollMs;
     this.#query = query;
@@ -90,8 +114,8 @@ export class WakeUps {
     await this.#notifications?.start();
   }
 
-  /** A counter of changes. Read it before a query and pass it to `wait` as `seen`. */
-  changes(topic: Topic): number {
+  /** Counts of changes. Read them before a query and pass them to `wait` as `seen`. */
+  changes(topic: Topic): ChangeCounts {
     return this.#changes[topic];
   }
 
@@ -102,25 +126,38 @@ export class WakeUps {
     /** The end of the wait by the store's clock. Work that is due later does not end it. */
     readonly until: number;
     /** The value of `changes` before the caller's query. */
-    readonly seen?: number | undefined;
+    readonly seen?: ChangeCounts | undefined;
     readonly signal?: AbortSignal | undefined;
-  }): Promise<void> {
-    const { topic, waitMs, until, seen, signal } = options;
-    if (this.#closed || signal?.aborted === true) return Promise.resolve();
-    if (seen !== undefined && seen !== this.#changes[topic]) return Promise.resolve();
+    /** How long changes by other processes may wait, to leave them to another worker. Default: 0. */
+    readonly foreignDelayMs?: number | undefined;
+  }): Promise<WakeCause> {
+    const { topic, waitMs, until, seen, signal, foreignDelayMs = 0 } = options;
+    if (this.#closed || signal?.aborted === true) return Promise.resolve('none');
+    const now = this.#changes[topic];
+    const cause = seen === undefined ? 'none' : causeOf(seen, now);
+    if (cause === 'own' || (cause === 'foreign' && foreignDelayMs === 0))
+      return Promise.resolve(cause);
     return new Promise((resolve) => {
       let cancelAlarm = (): void => undefined;
-      const wake = (): void => {
+      let delayed: NodeJS.Timeout | undefined;
+      const wake = (cause: WakeCause): void => {
         this.#waiters.delete(waiter);
         cancelAlarm();
-        signal?.removeEventListener('abort', wake);
+        clearTimeout(delayed);
+        signal?.removeEventListener('abort', end);
         this.#stopPollIfIdle();
-        resolve();
+        resolve(cause);
       };
-      const waiter = { topic, until, wake };
+      const end = (): void => wake('none');
+      const wakeLater = (): void => {
+        if (foreignDelayMs === 0) wake('foreign');
+        else delayed ??= setTimeout(() => wake('foreign'), foreignDelayMs);
+      };
+      const waiter = { topic, until, wake, wakeLater };
       this.#waiters.add(waiter);
-      cancelAlarm = this.#clock.setTimer(waitMs, wake);
-      signal?.addEventListener('abort', wake);
+      cancelAlarm = this.#clock.setTimer(waitMs, end);
+      signal?.addEventListener('abort', end);
+      if (cause === 'foreign') wakeLater();
       this.#schedulePoll();
     });
   }
@@ -143,7 +180,7 @@ export class WakeUps {
     const nextAt = Math.min(snapshot.nextAt, this.#polledNextAt[topic]);
     const isValid =
       performance.now() < savedAt + maxIdleMs &&
-      changes === this.#changes[topic] &&
+      changes.all === this.#changes[topic].all &&
       nextAt - aheadMs > this.#clock.monotonic();
     return isValid ? { ...snapshot, nextAt } : undefined;
   }
@@ -171,7 +208,7 @@ export class WakeUps {
       statusSet,
       messages,
     } = effects;
-    this.#wake(dueAt);
+    this.#wake(dueAt, 'own');
     if (instanceIds.length > 0) this.#hint({ kind: 'finished', instanceIds, outputs });
     if (effects.cancelRequested.length > 0) {
       this.#hint({ kind: 'cancelRequested', lockTokens: effects.cancelRequested, cancels });
@@ -182,6 +219,19 @@ export class WakeUps {
     this.#hint({ kind: 'committed' });
     const notice = this.#noticeOf(effects);
     if (notice !== undefined) this.#notifications?.notify(notice);
+  }
+
+  /**
+   * Publishes a claim of this process. The end of its lease is no new work: it ends the waits beyond it, and a snapshot is
+   * valid until then.
+   */
+  announceClaim(topic: Topic, leaseEnd: number): void {
+    const nextAt = Math.min(leaseEnd, this.#polledNextAt[topic]);
+    this.#polledNextAt = { ...this.#polledNextAt, [topic]: nextAt };
+    for (const waiter of this.#waiters) {
+      if (waiter.topic === topic && leaseEnd < waiter.until) waiter.wake('own');
+    }
+    this.#hint({ kind: 'committed' });
   }
 
   /** Publishes effects with the application's transaction: PostgreSQL delivers them on its commit. */
@@ -204,7 +254,7 @@ export class WakeUps {
   async close(): Promise<void> {
     this.#closed = true;
     this.#listeners.clear();
-    for (const { wake } of this.#waiters) wake();
+    for (const { wake } of this.#waiters) wake('none');
     this.#stopPollIfIdle();
     await this.#notifications?.close();
     await this.#polling;
@@ -215,7 +265,8 @@ export class WakeUps {
     const { dueAt, finished, cancelRequested, emitted, statusSet, messages } = effects;
     // The next poll of each process reads what is due later.
     const horizon = this.#clock.now() + this.#pollMs;
-    const soon = Object.entries(dueAt).filter(([, at]) => at <= horizon);
+    const topics = ['orchestrations', 'work'] as const;
+    const soon = topics.filter((topic) => dueAt[topic] <= horizon);
     const isNeeded =
       soon.length > 0 ||
       finished.length > 0 ||
@@ -225,7 +276,13 @@ export class WakeUps {
       messages.size > 0;
     if (!isNeeded) return undefined;
     return {
-      dueAt: Object.fromEntries(soon.map(([topic, at]) => [topic, Math.max(at, 0)])),
+      dueAt: Object.fromEntries(soon.map((topic) => [topic, Math.max(dueAt[topic], 0)])),
+      definitions: Object.fromEntries(
+        soon.flatMap((topic) => {
+          const keys = effects.dueDefinitions[topic];
+          return keys === 'any' || keys.size > maxDefinitions ? [] : [[topic, [...keys]]];
+        }),
+      ),
       finished,
       cancelRequested,
       emitted: [...emitted],
@@ -236,8 +293,8 @@ export class WakeUps {
   }
 
   #onCommit(notice: CommitNotice): void {
-    const { dueAt, finished, cancelRequested, emitted, statusSet, messages, more } = notice;
-    this.#wake(dueAt);
+    const { finished, cancelRequested, emitted, statusSet, messages, more } = notice;
+    this.#wake(this.#wantedTimes(notice), 'foreign');
     if (finished.length > 0) this.#hint({ kind: 'finished', instanceIds: finished });
     if (cancelRequested.length > 0) {
       this.#hint({ kind: 'cancelRequested', lockTokens: cancelRequested });
@@ -250,21 +307,39 @@ export class WakeUps {
     if (more) this.#onGap();
   }
 
+  /** The due times of work that a fetch of this process can claim. */
+  #wantedTimes({ dueAt, definitions }: CommitNotice): CommitNotice['dueAt'] {
+    const wanted: Partial<Record<Topic, number>> = {};
+    for (const topic of ['orchestrations', 'work'] as const) {
+      const keys = definitions[topic];
+      if (dueAt[topic] !== undefined && (keys === undefined || this.#isWanted(topic, keys)))
+        wanted[topic] = dueAt[topic];
+    }
+    return wanted;
+  }
+
   #onGap(): void {
     if (this.#closed) return;
-    this.#wake({ orchestrations: Number.NEGATIVE_INFINITY, work: Number.NEGATIVE_INFINITY });
+    this.#wake({ orchestrations: Number.NEGATIVE_INFINITY, work: Number.NEGATIVE_INFINITY }, 'own');
     this.#hint({ kind: 'changed' });
     this.#hint({ kind: 'missed' });
     if (this.#listeners.size > 0) void this.#pollNow();
   }
 
-  #wake(dueAt: Readonly<Partial<Record<Topic, number>>>): void {
+  #wake(dueAt: Readonly<Partial<Record<Topic, number>>>, cause: 'own' | 'foreign'): void {
     for (const topic of ['orchestrations', 'work'] as const) {
       const at = dueAt[topic] ?? Infinity;
       if (at === Infinity) continue;
-      this.#changes[topic] += 1;
+      const { all, foreign, later } = this.#changes[topic];
+      this.#changes[topic] = {
+        all: all + 1,
+        foreign: foreign + (cause === 'foreign' ? 1 : 0),
+        later: later + (at > this.#clock.now() ? 1 : 0),
+      };
       for (const waiter of this.#waiters) {
-        if (waiter.topic === topic && at < waiter.until) waiter.wake();
+        if (waiter.topic !== topic || at >= waiter.until) continue;
+        if (cause === 'own') waiter.wake(cause);
+        else waiter.wakeLater();
       }
     }
   }
@@ -328,7 +403,13 @@ export class WakeUps {
 
   #wakeIfDue(nextAt: Readonly<Record<Topic, number>>): void {
     for (const waiter of this.#waiters) {
-      if (nextAt[waiter.topic] < waiter.until) waiter.wake();
+      if (nextAt[waiter.topic] < waiter.until) waiter.wake('none');
     }
   }
+}
+
+function causeOf(seen: ChangeCounts, now: ChangeCounts): WakeCause {
+  const foreign = now.foreign - seen.foreign;
+  if (now.all - seen.all > foreign) return 'own';
+  return foreign > 0 ? 'foreign' : 'none';
 }

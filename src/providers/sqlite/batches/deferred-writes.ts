@@ -1,5 +1,5 @@
 import type { StoredEvent } from '../../../model/event.ts';
-import type { EventRow, History } from '../tables/history.ts';
+import { isLarge, payloadPosition, type EventRow, type History } from '../tables/history.ts';
 import type { InstanceLocks } from '../tables/instance-locks.ts';
 import type { Messages } from '../tables/messages.ts';
 
@@ -34,7 +34,9 @@ export class DeferredWrites {
     const { instanceKey, executionId, firstEventId, events } = options;
     let eventId = firstEventId;
     for (const { kind, at, data, payload } of events) {
-      this.#events.push([instanceKey, executionId, eventId, kind, at, data, payload]);
+      const row: EventRow = [instanceKey, executionId, eventId, kind, at, data, payload];
+      if (!isLarge(payload)) this.#events.push(row);
+      else this.#history.insertLarge(row, firstEventId + payloadPosition(events, payload));
       eventId += 1;
     }
   }

@@ -1,4 +1,3 @@
-import { setImmediate, setTimeout } from 'node:timers';
 import type Database from 'better-sqlite3';
 import type { PerdureError } from '../../../model/failures/errors.ts';
 import type { Definitions } from '../tables/definitions.ts';
@@ -6,6 +5,7 @@ import { Effects, type Topic } from '../../shared/effects.ts';
 import type { DeferredWrites } from './deferred-writes.ts';
 import { isBusy, isFaultOfItem, toProviderError } from '../driver/sqlite-errors.ts';
 import type { StoreClock } from '../driver/store-clock.ts';
+import { platform } from '../../../model/platform.ts';
 
 /** The result of one item: its value, or the error for which it was rolled back. */
 export type Isolated<T> =
@@ -25,6 +25,8 @@ export interface Scope {
 export interface Fetch<T> {
   readonly operation: string;
   readonly topic: Topic;
+  /** Equal for fetches that wait for the same work. */
+  readonly key: string;
   readonly max: number;
   readonly waitMs: number;
   readonly signal?: AbortSignal | undefined;
@@ -145,7 +147,7 @@ export class GroupCommit {
   run<T>(operation: string, work: (scope: Scope) => T): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       // One reading for all operations of an iteration of the event loop.
-      if (!this.#flushIsDue) this.#since = performance.now();
+      if (!this.#flushIsDue) this.#since = platform.monotonic();
       this.#queue.push({ operation, work, since: this.#since, resolve, reject });
       this.#scheduleFlush();
     });
@@ -200,7 +202,7 @@ export class GroupCommit {
   #scheduleFlush(): void {
     if (this.#flushIsDue || this.#isHeld || this.#retry !== undefined) return;
     this.#flushIsDue = true;
-    setImmediate(() => {
+    platform.setImmediate(() => {
       this.#flushIsDue = false;
       this.#flush();
     });
@@ -317,7 +319,7 @@ export class GroupCommit {
   }
 
   #retryLater(group: readonly Pending[], error: unknown): void {
-    const deadline = performance.now() - this.#busyTimeoutMs;
+    const deadline = platform.monotonic() - this.#busyTimeoutMs;
     const patient = group.filter(({ since }) => since > deadline);
     for (const pending of group) {
       if (pending.since <= deadline) pending.reject(toProviderError(pending.operation, error));
@@ -326,8 +328,8 @@ export class GroupCommit {
     this.#queue.unshift(...patient);
     this.#attempts += 1;
     // Jitter keeps processes from colliding again.
-    const delayMs = Math.random() * Math.min(2 ** this.#attempts, 20);
-    this.#retry = setTimeout(() => {
+    const delayMs = platform.random() * Math.min(2 ** this.#attempts, 20);
+    this.#retry = platform.setTimeout(() => {
       this.#retry = undefined;
       this.#flush();
     }, delayMs);

@@ -1,5 +1,4 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { setTimeout as delay } from 'node:timers/promises';
 import type Database from 'better-sqlite3';
 import { PerdureError } from '../../../model/failures/errors.ts';
 import { ApplicationTransaction } from '../driver/application-transaction.ts';
@@ -9,6 +8,7 @@ import type { TransactionAck, TransactRequest } from '../../contract/transaction
 import type { CommitResult } from '../../contract/turn.ts';
 import { withinLimits } from '../../shared/transaction-statements.ts';
 import type { GroupCommit, Scope } from './group-commit.ts';
+import { delay, platform } from '../../../model/platform.ts';
 
 const operation = 'transact';
 
@@ -108,15 +108,16 @@ export class OpenTransactions {
 
   /** Waits for other processes without blocking the event loop. */
   async #begin(signal: AbortSignal | undefined): Promise<void> {
-    const deadline = performance.now() + this.#busyTimeoutMs;
+    const deadline = platform.monotonic() + this.#busyTimeoutMs;
     for (;;) {
       signal?.throwIfAborted();
       try {
         this.#groupCommit.begin();
         return;
       } catch (error) {
-        if (!isBusy(error) || performance.now() > deadline) throw toProviderError(operation, error);
-        await delay(Math.random() * 10);
+        if (!isBusy(error) || platform.monotonic() > deadline)
+          throw toProviderError(operation, error);
+        await delay(platform.random() * 10);
       }
     }
   }

@@ -48,21 +48,22 @@ export class Reclaims {
       `UPDATE pending_reclaims SET events = max(events - ?, 1)
        WHERE instance_key = ? AND execution_id = ?`,
     );
-    this.#deleteInstances = db.prepare<[string]>(
-      'DELETE FROM history WHERE instance_key IN (SELECT value FROM json_each(?))',
+    this.#deleteInstances = new EventDeletion<[string]>(
+      db,
+      'instance_key IN (SELECT value FROM json_each(?))',
     );
-    this.#deleteExecutions = db.prepare<[string]>(
-      `DELETE FROM history WHERE (instance_key, execution_id) IN
-         (SELECT value ->> 0, value ->> 1 FROM json_each(?))`,
+    this.#deleteExecutions = new EventDeletion<[string]>(
+      db,
+      '(instance_key, execution_id) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?))',
     );
     this.#boundary = db.prepare<[number, number, number], { executionId: number; eventId: number }>(
       `SELECT execution_id AS executionId, event_id AS eventId FROM history
        WHERE instance_key = ? AND execution_id >= ?
        ORDER BY execution_id, event_id LIMIT 1 OFFSET +?`,
     );
-    this.#deleteUpTo = db.prepare<[number, number, number, number]>(
-      `DELETE FROM history
-       WHERE instance_key = ? AND execution_id >= ? AND (execution_id, event_id) < (?, ?)`,
+    this.#deleteUpTo = new EventDeletion<[number, number, number, number]>(
+      db,
+      'instance_key = ? AND execution_id >= ? AND (execution_id, event_id) < (?, ?)',
     );
     this.#hasAny = db
       .prepare<[], 0 | 1>(
@@ -122,8 +123,8 @@ export class Reclaims {
     const instanceKeys = instances.map(({ instanceKey }) => instanceKey);
     this.#remove.run(pairs(whole));
     return (
-      this.#deleteInstances.run(JSON.stringify(instanceKeys)).changes +
-      this.#deleteExecutions.run(pairs(executions)).changes
+      this.#deleteInstances.run(JSON.stringify(instanceKeys)) +
+      this.#deleteExecutions.run(pairs(executions))
     );
   }
 
@@ -139,7 +140,24 @@ export class Reclaims {
     // The history is shorter than its entry states.
     this.#remove.run(JSON.stringify([[instanceKey, executionId]]));
     return executionId === 0
-      ? this.#deleteInstances.run(JSON.stringify([instanceKey])).changes
-      : this.#deleteExecutions.run(JSON.stringify([[instanceKey, executionId]])).changes;
+      ? this.#deleteInstances.run(JSON.stringify([instanceKey]))
+      : this.#deleteExecutions.run(JSON.stringify([[instanceKey, executionId]]));
+  }
+}
+
+/** Deletes events and their large payloads. */
+class EventDeletion<Values extends (string | number)[]> {
+  readonly #events: Database.Statement<Values>;
+  readonly #payloads: Database.Statement<Values>;
+
+  constructor(db: Database.Database, condition: string) {
+    this.#events = db.prepare(`DELETE FROM history WHERE ${condition}`);
+    this.#payloads = db.prepare(`DELETE FROM large_payloads WHERE ${condition}`);
+  }
+
+  /** Returns the number of deleted events. */
+  run(...values: Values): number {
+    this.#payloads.run(...values);
+    return this.#events.run(...values).changes;
   }
 }

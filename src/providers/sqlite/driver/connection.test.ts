@@ -126,21 +126,6 @@ describe('openConnection', () => {
     expect(readFileSync(path, 'utf8')).toBe(text);
   });
 
-  it('rejects a damaged file', async () => {
-    const db = await open();
-    const insert = db.prepare(
-      `INSERT INTO definitions (kind, name, version) VALUES ('activity', ?, '')`,
-    );
-    db.transaction(() => {
-      for (let i = 0; i < 2_000; i++) insert.run(`${i}`.padStart(50));
-    })();
-    db.close();
-    const bytes = readFileSync(path);
-    bytes.fill(0xff, bytes.length / 2, bytes.length / 2 + 8_192);
-    writeFileSync(path, bytes);
-    await expect(open()).rejects.toMatchObject({ code: 'STORE_DAMAGED', retryable: false });
-  });
-
   it('rejects a truncated file', async () => {
     (await open()).close();
     writeFileSync(path, readFileSync(path).subarray(0, 3 * 4_096));

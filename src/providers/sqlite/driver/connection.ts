@@ -1,11 +1,13 @@
 import { chmodSync, closeSync, lstatSync, openSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import Database from 'better-sqlite3';
 import type { Clock } from '../../../model/clock.ts';
 import { ProviderError } from '../../../model/failures/errors.ts';
 import { fileIdentity, replacedError } from './database-files.ts';
+import { checkAfterUncleanEnd, endedUncleanly } from './integrity-check.ts';
 import { isBusy, toProviderError } from './sqlite-errors.ts';
+import { delay, platform } from '../../../model/platform.ts';
+import { checkpointPages } from './wal-growth.ts';
 
 export interface ConnectionOptions {
   /** Applies missing migrations. Retried while another process holds the lock. */
@@ -25,10 +27,7 @@ const oldestSqlite = [3, 51, 3] as const;
 // How long a statement may block the event loop for another process's lock. After that the wait is asynchronous.
 const blockingWaitMs = 5;
 
-// quick_check reads every page. For larger files only the header, the schema and used pages are checked.
-const maxCheckedBytes = 64 * 1024 * 1024;
-
-/** Opens a database file, checks its integrity and schema, and applies missing migrations. */
+/** Opens a database file, checks its schema and after an unclean end its pages, and applies missing migrations. */
 export async function openConnection(options: ConnectionOptions): Promise<Database.Database> {
   const { path, clock } = options;
   const inMemory = path === ':memory:';
@@ -36,17 +35,18 @@ export async function openConnection(options: ConnectionOptions): Promise<Databa
   const file = inMemory ? path : resolve(path);
   if (!inMemory && options.mayCreate === false) assertExists(file);
   const isNew = inMemory || createPrivately(file);
+  const isUnclean = !isNew && endedUncleanly(file);
   const db = openFile(file);
   const identity = inMemory ? undefined : fileIdentity(file);
   try {
-    const deadline = performance.now() + options.busyTimeoutMs;
+    const deadline = platform.monotonic() + options.busyTimeoutMs;
     // Even a statement without a table reads the schema, which another process may be creating.
     await whenNotBusy(deadline, () => assertVersion(db));
     const applyMigrations = () => options.migrate(db, Math.floor(clock.now()));
     // Before `configure`, which would change the journal mode of a file of another program.
     if (options.mayCreate === false) await whenNotBusy(deadline, applyMigrations);
     await whenNotBusy(deadline, () => configure(db, options));
-    if (!isNew) await whenNotBusy(deadline, () => assertWhole(db));
+    if (!isNew) await whenNotBusy(deadline, () => checkAfterUncleanEnd(db, isUnclean));
     await whenNotBusy(deadline, applyMigrations);
     if (!inMemory && fileIdentity(file) !== identity) throw replacedError('open', file);
     return db;
@@ -146,7 +146,7 @@ function configure(db: Database.Database, { synchronous }: ConnectionOptions): v
   db.pragma('cache_size = -32000');
   db.pragma('temp_store = MEMORY');
   // A checkpoint costs two fsyncs. Every 16 MiB, their share is negligible.
-  db.pragma('wal_autocheckpoint = 4000');
+  db.pragma(`wal_autocheckpoint = ${checkpointPages}`);
   db.pragma('journal_size_limit = 67108864');
 }
 
@@ -163,29 +163,14 @@ function assertVersion(db: Database.Database): void {
   }
 }
 
-function assertWhole(db: Database.Database): void {
-  const bytes =
-    Number(db.pragma('page_count', { simple: true })) *
-    Number(db.pragma('page_size', { simple: true }));
-  if (bytes > maxCheckedBytes) return;
-  const result = db.pragma('quick_check(1)', { simple: true });
-  if (result === 'ok') return;
-  throw new ProviderError({
-    operation: 'open',
-    message: `open: the database file is damaged (${String(result)}). Restore it from a backup.`,
-    retryable: false,
-    code: 'STORE_DAMAGED',
-  });
-}
-
 /** Runs `work`, and retries while the database is busy. Throws the last error after the deadline. */
 export async function whenNotBusy<T>(deadline: number, work: () => T): Promise<T> {
   for (;;) {
     try {
       return work();
     } catch (error) {
-      if (!isBusy(error) || performance.now() > deadline) throw error;
-      await delay(Math.random() * 20);
+      if (!isBusy(error) || platform.monotonic() > deadline) throw error;
+      await delay(platform.random() * 20);
     }
   }
 }

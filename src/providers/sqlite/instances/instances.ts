@@ -1,4 +1,3 @@
-import { setImmediate } from 'node:timers/promises';
 import type {
   CreateResult,
   InstanceStore,
@@ -37,6 +36,7 @@ import {
 import { enqueue, type EnqueueParts } from './enqueue.ts';
 import type { BeginLimits } from '../limits/begin-limits.ts';
 import type { Turns } from './turns.ts';
+import { nextIteration } from '../../../model/platform.ts';
 
 /** The parts of the store that create and read instances. */
 export interface InstanceParts extends StoreAccess, EnqueueParts, ExistingStartParts {
@@ -119,7 +119,7 @@ async function countInstances(
     const isOver = slice.nextKey === null || count >= cap || examined >= cap + maxExamined;
     if (isOver) return { count, capped: slice.nextKey !== null };
     beforeKey = slice.nextKey;
-    await setImmediate();
+    await nextIteration();
   }
 }
 

@@ -1,3 +1,4 @@
+import { calledTask } from '../../../model/task-call.ts';
 import { encodeMessage, type StoredMessage } from '../../../model/message.ts';
 import { startsAt } from '../../rules/deadlines.ts';
 import { queueKey } from '../../rules/pauses.ts';
@@ -30,6 +31,7 @@ import type { InstanceState } from '../tables/instance-state.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { ItemCancels } from '../tables/item-cancels.ts';
 import type { DeferredWrites } from '../batches/deferred-writes.ts';
+import { isLarge, payloadPosition } from '../tables/history.ts';
 import type { Messages } from '../tables/messages.ts';
 import type { PausedDefinitions, PauseRows } from '../tables/pause-rows.ts';
 import type { StreamRows } from '../tables/stream-rows.ts';
@@ -234,6 +236,7 @@ export class Turns {
       }
       const definitionKey = this.#definitions.intern('activity', item.name, null);
       const { instanceKey, executionId, isPaused } = target;
+      const limitKey = this.#limitKeyOf(scope, item, definitionKey);
       const isClaimable =
         isPaused === 0 && !this.#pausedDefinitions.has(scope, 'activity', item.name);
       const lockToken = this.#workItems.insert({
@@ -243,12 +246,24 @@ export class Turns {
         item,
         now: scope.now,
         isClaimable,
-        lane: this.#lanes.enqueue(scope, { definitionKey, lane: item.lane, nextAt: scope.now }),
+        payloadEvent: payloadEventOf(turn, item),
+        lane: this.#lanes.enqueue(scope, { limitKey, lane: item.lane, nextAt: scope.now }),
+        limitKey: queueKey(limitKey, isPaused),
       });
       scope.effects.due('work', scope.now + (lockToken === undefined ? 0 : (item.claimMs ?? 0)));
       if (lockToken !== undefined) claimed.push({ operation: item.operation, lockToken });
     }
     return claimed;
+  }
+
+  /** The definition whose limits count an item. Calls of a limited task are counted with its runs. */
+  #limitKeyOf(scope: Scope, { name, lane }: NewWorkItem, definitionKey: number): number {
+    const task = calledTask(name);
+    if (task === undefined) return definitionKey;
+    if (lane !== undefined) return this.#definitions.intern('task', task, null);
+    if (!this.#lanes.isAnyLimited(scope)) return definitionKey;
+    const taskKey = this.#definitions.find('task', task, null);
+    return taskKey !== undefined && this.#lanes.isLimited(scope, taskKey) ? taskKey : definitionKey;
   }
 
   #insertChild(scope: Scope, parent: TurnTarget, child: NewChild): void {
@@ -379,6 +394,16 @@ export class Turns {
     const { instanceKey, isPaused } = target;
     scope.effects.due('orchestrations', this.#locks.release(instanceKey, definitionKey, isPaused));
   }
+}
+
+/**
+ * The event that has the large input of an activity, so that its item does not store it again. An item that may outlive its
+ * execution has its own copy.
+ */
+function payloadEventOf({ firstEventId, events }: Turn, item: NewWorkItem): number | undefined {
+  if (!isLarge(item.payload) || item.cancellation === 'abandon') return undefined;
+  const position = payloadPosition(events, item.payload);
+  return position < 0 ? undefined : firstEventId + position;
 }
 
 /** The cancel reasons of what an ended execution leaves behind. */

@@ -1,6 +1,7 @@
 import type Database from 'better-sqlite3';
 import type { InstanceStatus } from '../../../model/status.ts';
 import type { JobBinding, JobKey, JobRecord } from '../../contract/sessions.ts';
+import { outputOf } from '../tables/instance-rows.ts';
 
 interface NewRow {
   readonly instanceKey: number;
@@ -102,7 +103,7 @@ export class JobRows {
       DisposableRow
     >(
       `SELECT jobs.instance_key AS instanceKey, session_id AS sessionId, instance_id AS instanceId, incarnation,
-              is_task AS isTask, name, output, attempts
+              is_task AS isTask, name, ${outputOf()} AS output, attempts
        FROM json_each(:names)
          CROSS JOIN jobs ON is_task = :isTask AND name = json_each.value AND dispose_at <= :now
          CROSS JOIN instances USING (instance_key) CROSS JOIN sessions USING (session_key)

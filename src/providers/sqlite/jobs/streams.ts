@@ -11,6 +11,7 @@ import type {
 import { unstoredChunks } from '../../rules/streams.ts';
 import type { Scope, StoreAccess } from '../batches/group-commit.ts';
 import type { ChunkRows } from '../tables/chunk-rows.ts';
+import type { InstanceLocks } from '../tables/instance-locks.ts';
 import type { InstanceRows } from '../tables/instance-rows.ts';
 import type { StreamRows } from '../tables/stream-rows.ts';
 import type { WorkItems } from '../tables/work-items.ts';
@@ -19,6 +20,7 @@ import type { WorkItems } from '../tables/work-items.ts';
 interface StreamParts extends StoreAccess {
   readonly chunkRows: ChunkRows;
   readonly instances: InstanceRows;
+  readonly locks: InstanceLocks;
   readonly streamRows: StreamRows;
   readonly workItems: WorkItems;
 }
@@ -41,12 +43,15 @@ export function createStreamStore(store: StreamParts): StreamStore {
 
 function append(store: StreamParts, scope: Scope, request: AppendChunks): AppendResult {
   const { now, effects } = scope;
-  const { lockToken, chunks, maxChunks, maxBytes, record: how } = request;
-  const item = store.workItems.heldBy(lockToken, now);
-  if (item === undefined) return 'lost';
-  const stream = store.chunkRows.streamOf(item.instanceKey);
+  const { lockToken, claim, chunks, maxChunks, maxBytes, record: how } = request;
+  const instanceKey =
+    claim === 'instance'
+      ? store.locks.heldBy(lockToken, now)
+      : store.workItems.heldBy(lockToken, now)?.instanceKey;
+  if (instanceKey === undefined) return 'lost';
+  const stream = store.chunkRows.streamOf(instanceKey);
   if (stream === undefined && how !== undefined) {
-    return record(store, scope, { instanceKey: item.instanceKey, chunks, how });
+    return record(store, scope, { instanceKey, chunks, how });
   }
   if (stream === undefined || stream.isAbandoned === 1 || stream.hasEnded === 1) return 'unread';
   const bytes = chunks.reduce((sum, chunk) => sum + Buffer.byteLength(chunk), 0);

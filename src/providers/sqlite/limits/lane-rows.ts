@@ -1,4 +1,5 @@
 import type Database from 'better-sqlite3';
+import { taskActivityName } from '../../../model/task-call.ts';
 import type { Lane } from '../../contract/limits.ts';
 
 /** A lane that may have items and a place. */
@@ -13,6 +14,7 @@ export interface ReadyLane {
 /** An item of a lane without a place, in the order of claims. */
 export interface LaneItem {
   readonly itemKey: number;
+  readonly definitionKey: number;
   readonly nextAt: number;
   readonly priority: number;
   readonly expiresAt: number | null;
@@ -26,6 +28,13 @@ export interface LaneState {
   readonly more: boolean;
   readonly ready: boolean;
   readonly wakeAt: number | null;
+}
+
+/** SQL text: the key of the calls of a task by orchestrations, or NULL. */
+export function callsOf(definitionKey: string): string {
+  return `(SELECT call.definition_key FROM definitions AS task JOIN definitions AS call
+       ON call.kind = 'activity' AND call.version = '' AND call.name = '${taskActivityName('')}' || task.name
+     WHERE task.definition_key = ${definitionKey} AND task.kind = 'task')`;
 }
 
 /** The condition of the index `worker_queue_lanes`. */
@@ -99,10 +108,16 @@ export class LaneRows {
     this.#items = db
       .prepare<
         [number, string, number, number],
-        [itemKey: number, nextAt: number, priority: number, expiresAt: number | null]
+        [
+          itemKey: number,
+          definitionKey: number,
+          nextAt: number,
+          priority: number,
+          expiresAt: number | null,
+        ]
       >(
-        `SELECT item_key, next_at, priority, expires_at FROM worker_queue
-         WHERE definition_key = ? AND lane = ? AND (claims > 1) = 0 AND ${isWaiting} AND priority < ?
+        `SELECT item_key, definition_key, next_at, priority, expires_at FROM worker_queue
+         WHERE limit_key = ? AND lane = ? AND (claims > 1) = 0 AND ${isWaiting} AND priority < ?
          ORDER BY priority DESC, next_at, item_key LIMIT +?`,
       )
       .raw();
@@ -112,11 +127,8 @@ export class LaneRows {
       `UPDATE lanes SET running = running + ?, vtime = ?, tat = ?, more = ?, ready = ?, wake_at = ?
        WHERE definition_key = ? AND lane = ?`,
     );
-    this.#lapsed = db.prepare<
-      [number, number],
-      { itemKey: number; definitionKey: number; lane: string }
-    >(
-      `SELECT item_key AS itemKey, abs(definition_key) AS definitionKey, lane FROM worker_queue
+    this.#lapsed = db.prepare<[number, number], { itemKey: number }>(
+      `SELECT item_key AS itemKey FROM worker_queue
        WHERE place = 1 AND locked_until <= ? ORDER BY locked_until LIMIT +?`,
     );
     this.#firstLapse = db
@@ -128,11 +140,12 @@ export class LaneRows {
       'UPDATE worker_queue SET lock_token = ?, locked_until = 0 WHERE item_key = ?',
     );
     this.#suspects = db.prepare<[number, number], SuspectRow>(
-      `SELECT item_key AS itemKey, next_at AS nextAt, priority, expires_at AS expiresAt, item.lane,
+      `SELECT item_key AS itemKey, item.definition_key AS definitionKey, next_at AS nextAt, priority,
+              expires_at AS expiresAt, item.lane,
               coalesce(weight, 1) AS weight, coalesce(vtime, 0) AS vtime, coalesce(running, 0) AS running,
               coalesce(tat, 0) AS tatUs
-       FROM worker_queue AS item LEFT JOIN lanes AS own ON own.definition_key = item.definition_key AND own.lane = item.lane
-       WHERE item.definition_key = ? AND claims > 1 AND item.lane IS NOT NULL AND place = 0 AND cancel_requested = 0
+       FROM worker_queue AS item LEFT JOIN lanes AS own ON own.definition_key = item.limit_key AND own.lane = item.lane
+       WHERE item.limit_key = ? AND claims > 1 AND item.lane IS NOT NULL AND place = 0 AND cancel_requested = 0
        ORDER BY next_at, item_key LIMIT +?`,
     );
     this.#prune = db.prepare<[number, number, number]>(
@@ -146,9 +159,11 @@ export class LaneRows {
     );
     // An item that a worker holds has a place, even if its lease has expired: the sweep revokes it.
     this.#convert = db
-      .prepare<[number, number, number], 0 | 1>(
-        `UPDATE worker_queue SET lane = '', place = lock_token IS NOT NULL
-         WHERE item_key BETWEEN ? AND ? AND abs(definition_key) = ? AND lane IS NULL RETURNING place`,
+      .prepare<[{ from: number; end: number; definitionKey: number }], 0 | 1>(
+        `UPDATE worker_queue SET lane = '', place = lock_token IS NOT NULL,
+           limit_key = iif(definition_key < 0, -:definitionKey, :definitionKey)
+         WHERE item_key BETWEEN :from AND :end AND lane IS NULL
+           AND abs(definition_key) IN (:definitionKey, ${callsOf(':definitionKey')}) RETURNING place`,
       )
       .pluck();
     this.#addRunning = db.prepare<[number, number]>(
@@ -212,7 +227,13 @@ export class LaneRows {
   items(definitionKey: number, lane: string, below: number, max: number): readonly LaneItem[] {
     return this.#items
       .all(definitionKey, lane, below, max)
-      .map(([itemKey, nextAt, priority, expiresAt]) => ({ itemKey, nextAt, priority, expiresAt }));
+      .map(([itemKey, definitionKey, nextAt, priority, expiresAt]) => ({
+        itemKey,
+        definitionKey,
+        nextAt,
+        priority,
+        expiresAt,
+      }));
   }
 
   update(definitionKey: number, lane: string, state: LaneState): void {
@@ -257,7 +278,7 @@ export class LaneRows {
   ): { readonly next: number | null; readonly places: number } {
     const { end, rows } = this.#slice.get(from, to, max) ?? { end: null, rows: 0 };
     if (end === null) return { next: null, places: 0 };
-    const converted = this.#convert.all(from, end, definitionKey);
+    const converted = this.#convert.all({ from, end, definitionKey });
     const places = converted.filter((place) => place === 1).length;
     if (converted.length > 0) {
       this.touch(definitionKey, '', null);

@@ -22,6 +22,8 @@ import type { LimitRow, LimitRows } from './limit-rows.ts';
 export interface ChosenItem {
   readonly itemKey: number;
   readonly definitionKey: number;
+  /** The definition whose limits count it. */
+  readonly limitKey: number;
   readonly nextAt: number;
   readonly isExpired: boolean;
 }
@@ -63,16 +65,21 @@ export class Lanes {
     return this.#limits.isLimited(scope, definitionKey);
   }
 
-  /** Records a new item. Returns its lane, or `null` if its definition is not limited. */
+  /** Whether any definition is limited. */
+  isAnyLimited(scope: Scope): boolean {
+    return this.#limits.isAny(scope);
+  }
+
+  /** Records a new item. Returns its lane, or `null` if the definition that counts it is not limited. */
   enqueue(
     scope: Scope,
     item: {
-      readonly definitionKey: number;
+      readonly limitKey: number;
       readonly lane: Lane | undefined;
       readonly nextAt: number;
     },
   ): string | null {
-    const { definitionKey, lane, nextAt } = item;
+    const { limitKey: definitionKey, lane, nextAt } = item;
     if (lane !== undefined) {
       checkLane(lane);
       if (!this.#limits.isLimited(scope, definitionKey)) this.#limits.ensure(definitionKey);
@@ -169,7 +176,7 @@ export class Lanes {
   }
 
   /** Counts the claim of a suspect. Call it before the claim. */
-  claimSuspect(scope: Scope, { definitionKey, itemKey }: ChosenItem): void {
+  claimSuspect(scope: Scope, { limitKey: definitionKey, itemKey }: ChosenItem): void {
     const { now } = scope;
     const row = this.#limits.get(definitionKey);
     const suspect = this.#lanes
@@ -316,9 +323,10 @@ function laneAllowance(limits: Limits, { running, tatUs }: ReadyLane, nowMs: num
   );
 }
 
-function toChosen(definitionKey: number, item: LaneItem, now: number): ChosenItem {
-  const { itemKey, nextAt, expiresAt } = item;
-  return { itemKey, definitionKey, nextAt, isExpired: expiresAt !== null && expiresAt <= now };
+function toChosen(limitKey: number, item: LaneItem, now: number): ChosenItem {
+  const { itemKey, definitionKey, nextAt, expiresAt } = item;
+  const isExpired = expiresAt !== null && expiresAt <= now;
+  return { itemKey, definitionKey, limitKey, nextAt, isExpired };
 }
 
 /** Reads the due items of a lane in batches. */

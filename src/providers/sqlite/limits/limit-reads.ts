@@ -28,7 +28,7 @@ interface Head {
 /** An item of a lane that waits. */
 export interface WaitingItem {
   readonly itemKey: number;
-  readonly definitionKey: number;
+  readonly limitKey: number;
   readonly lane: string;
   readonly priority: number;
   readonly dueAt: number;
@@ -73,7 +73,7 @@ export class LimitReads {
     );
     const count = (condition: string) =>
       `SELECT count(*) FROM (SELECT 1 FROM worker_queue
-         WHERE definition_key = ? AND ${condition} LIMIT ${maxCountedItems})`;
+         WHERE limit_key = ? AND ${condition} LIMIT ${maxCountedItems})`;
     this.#countOf = db.prepare<[number], number>(count(isWaiting)).pluck();
     this.#countLane = db
       .prepare<[number, string], number>(count(`lane = ? AND ${isWaiting}`))
@@ -87,7 +87,7 @@ export class LimitReads {
       .pluck();
     this.#head = db.prepare<[number, string, number], Head>(
       `SELECT priority, next_at AS nextAt FROM worker_queue
-       WHERE definition_key = ? AND lane = ? AND (claims > 1) = 0 AND ${isWaiting} AND priority < ?
+       WHERE limit_key = ? AND lane = ? AND (claims > 1) = 0 AND ${isWaiting} AND priority < ?
        ORDER BY priority DESC, next_at LIMIT 1`,
     );
     const before = '(priority > ? OR (priority = ? AND (next_at, item_key) < (?, ?)))';
@@ -150,16 +150,16 @@ export class LimitReads {
   }
 
   /** Why an item of a lane that is due has not been claimed. */
-  hold({ itemKey, definitionKey, lane, priority, dueAt }: WaitingItem, now: number): LimitHold {
-    const row = this.#limits.get(definitionKey);
-    const own = this.#lane.get(definitionKey, lane) ?? { running: 0, tatUs: 0 };
+  hold({ itemKey, limitKey, lane, priority, dueAt }: WaitingItem, now: number): LimitHold {
+    const row = this.#limits.get(limitKey);
+    const own = this.#lane.get(limitKey, lane) ?? { running: 0, tatUs: 0 };
     const held = row === undefined ? null : holdingLimit(row.limits, row, own, now);
     return {
       limit: held?.limit ?? null,
       max: held?.max ?? null,
       running: held?.limit === 'global' ? (row?.running ?? 0) : own.running,
       nextAt: held?.nextAt ?? null,
-      ahead: this.#ahead.get(definitionKey, lane, priority, priority, dueAt, itemKey) ?? 0,
+      ahead: this.#ahead.get(limitKey, lane, priority, priority, dueAt, itemKey) ?? 0,
     };
   }
 

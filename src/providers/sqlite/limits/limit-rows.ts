@@ -1,6 +1,8 @@
 import type Database from 'better-sqlite3';
 import type { LimitOverride, Limits } from '../../contract/limits.ts';
+import { callsOf } from './lane-rows.ts';
 import { keptDeclarations, limitsText, type Declaration } from '../../rules/limits.ts';
+import { limitTriggers } from './limit-triggers.ts';
 
 /** The limits of a definition with the state that a claim needs. */
 export interface LimitRow {
@@ -35,6 +37,7 @@ const maxParsed = 1_000;
  * other process can change that before the commit.
  */
 export class LimitRows {
+  readonly #addTriggers: () => void;
   readonly #any;
   readonly #has;
   readonly #insert;
@@ -55,6 +58,7 @@ export class LimitRows {
   #lastFreed = 0;
 
   constructor(db: Database.Database) {
+    this.#addTriggers = () => db.exec(limitTriggers);
     this.#any = db.prepare<[], 1>('SELECT 1 FROM limits LIMIT 1').pluck();
     this.#has = db.prepare<[number], 1>('SELECT 1 FROM limits WHERE definition_key = ?').pluck();
     // Items that were queued before get their lanes in slices: see `Lanes.convert`.
@@ -62,7 +66,8 @@ export class LimitRows {
       `INSERT INTO limits (definition_key, declared, effective, convert_from, convert_to)
        SELECT :definitionKey, '{}', '{}', iif(queued, 0, NULL), iif(queued, (SELECT max(item_key) FROM worker_queue), NULL)
        FROM (SELECT EXISTS (SELECT 1 FROM worker_queue
-                            WHERE definition_key IN (:definitionKey, -:definitionKey)) AS queued)
+                            WHERE definition_key IN (:definitionKey, -:definitionKey,
+                              ${callsOf(':definitionKey')}, -${callsOf(':definitionKey')})) AS queued)
        WHERE TRUE ON CONFLICT (definition_key) DO NOTHING`,
     );
     this.#select = db.prepare<[number], StoredRow>(
@@ -133,6 +138,7 @@ export class LimitRows {
   /** Makes a definition limited, without any limit. Returns whether it was not limited before. */
   ensure(definitionKey: number): boolean {
     this.#transaction = undefined;
+    if (this.#any.get() === undefined) this.#addTriggers();
     return this.#insert.run({ definitionKey }).changes === 1;
   }
 

@@ -53,7 +53,7 @@ CREATE TABLE instances (
   leaked INTEGER NOT NULL DEFAULT 0,
   custom_status TEXT,
   custom_status_version INTEGER NOT NULL DEFAULT 0, -- incremented each time it is set
-  output TEXT,
+  output TEXT, -- of an orchestration: a large one is only in its last event
   failure TEXT,
   paused_at INTEGER,
   paused_reason TEXT,
@@ -127,9 +127,20 @@ CREATE TABLE history (
   kind TEXT NOT NULL,
   at INTEGER NOT NULL,
   data TEXT NOT NULL,
-  payload TEXT,
+  payload TEXT, -- a large one is in large_payloads
+  payload_event INTEGER, -- of a large payload: the event that it is stored under
   PRIMARY KEY (instance_key, execution_id, event_id)
 ) STRICT, WITHOUT ROWID;
+
+-- Payloads of events above 768 characters, each once per turn. With a rowid: a table without one moves a row above 1 KB to
+-- a page of its own.
+CREATE TABLE large_payloads (
+  instance_key INTEGER NOT NULL,
+  execution_id INTEGER NOT NULL,
+  event_id INTEGER NOT NULL,
+  payload TEXT NOT NULL,
+  UNIQUE (instance_key, execution_id, event_id)
+) STRICT;
 
 -- One row per instance with messages, a lock or claims. An instance that waits for activities only has none.
 CREATE TABLE instance_locks (
@@ -187,6 +198,7 @@ CREATE TABLE worker_queue (
   claims INTEGER NOT NULL,
   failures INTEGER NOT NULL,
   lane TEXT, -- NULL: its definition was not limited at the insert
+  limit_key INTEGER, -- of an item with a lane: the definition whose limits count it. Negative if the instance is paused
   place INTEGER NOT NULL DEFAULT 0 CHECK (place IN (0, 1)), -- 1: counted as running in its lane
   max_attempts INTEGER, -- limit of the worker that failed last; NULL: none or unknown
   cancellation TEXT NOT NULL DEFAULT 'request',
@@ -202,6 +214,7 @@ CREATE TABLE worker_queue (
   heartbeat TEXT,
   heartbeat_at INTEGER,
   payload TEXT,
+  payload_event INTEGER, -- of an activity with a large input: the event of its payload
   CHECK ((lock_token IS NULL) = (locked_until IS NULL)),
   UNIQUE (instance_key, execution_id, operation)
 ) STRICT;

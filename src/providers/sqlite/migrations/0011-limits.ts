@@ -2,17 +2,18 @@ import type { Migration } from '../../shared/migrations.ts';
 
 /**
  * Adds limits of definitions, and lanes: the queues of their keys. Definitions without limits have no rows here, and
- * their items have no lane. The rules are in `providers/rules/limits.ts`.
+ * their items have no lane. Calls of a limited task are counted with its runs: their `limit_key` is that of the task.
+ * The rules are in `providers/rules/limits.ts`.
  *
- * Triggers free the places of items that are deleted, handed back or claimed again, so that no statement can omit it.
+ * The triggers that free places come with the first limit: see `limits/limit-triggers.ts`.
  */
 export const limits: Migration = {
   number: 11,
   name: 'limits',
   sql: `
-CREATE INDEX worker_queue_lanes ON worker_queue (definition_key, lane, (claims > 1), priority DESC, next_at)
+CREATE INDEX worker_queue_lanes ON worker_queue (limit_key, lane, (claims > 1), priority DESC, next_at)
   WHERE lane IS NOT NULL AND place = 0 AND cancel_requested = 0;
-CREATE INDEX worker_queue_lane_suspects ON worker_queue (definition_key, next_at)
+CREATE INDEX worker_queue_lane_suspects ON worker_queue (limit_key, next_at)
   WHERE lane IS NOT NULL AND place = 0 AND cancel_requested = 0 AND claims > 1;
 CREATE INDEX worker_queue_places ON worker_queue (locked_until) WHERE place = 1;
 
@@ -62,28 +63,11 @@ CREATE TABLE run_lanes (
   weight INTEGER NOT NULL
 ) STRICT;
 
-CREATE TRIGGER worker_queue_handed_back AFTER UPDATE OF lock_token ON worker_queue
-WHEN OLD.place = 1 AND NEW.lock_token IS NOT OLD.lock_token
-BEGIN
-  UPDATE worker_queue SET place = 0 WHERE item_key = NEW.item_key;
-  UPDATE lanes SET running = running - 1, more = 1, ready = 1
-  WHERE definition_key = abs(NEW.definition_key) AND lane = NEW.lane;
-  UPDATE limits SET running = running - 1, freed = freed + 1 WHERE definition_key = abs(NEW.definition_key);
-END;
-
-CREATE TRIGGER worker_queue_deleted AFTER DELETE ON worker_queue
-WHEN OLD.place = 1
-BEGIN
-  UPDATE lanes SET running = running - 1, ready = more
-  WHERE definition_key = abs(OLD.definition_key) AND lane = OLD.lane;
-  UPDATE limits SET running = running - 1, freed = freed + 1 WHERE definition_key = abs(OLD.definition_key);
-END;
-
 CREATE TRIGGER worker_queue_resumed AFTER UPDATE OF definition_key ON worker_queue
 WHEN NEW.lane IS NOT NULL AND NEW.definition_key > 0
 BEGIN
   INSERT INTO lanes (definition_key, lane, vtime, more, ready)
-  SELECT definition_key, NEW.lane, vclock, 1, 1 FROM limits WHERE definition_key = NEW.definition_key
+  SELECT definition_key, NEW.lane, vclock, 1, 1 FROM limits WHERE definition_key = NEW.limit_key
   ON CONFLICT (definition_key, lane) DO UPDATE SET more = 1, ready = 1;
 END;
 `,

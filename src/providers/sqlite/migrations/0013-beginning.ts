@@ -2,7 +2,7 @@ import type { Migration } from '../../shared/migrations.ts';
 
 /**
  * Adds the places of orchestrations whose number is limited. An instance has a row from its first claim until its end.
- * Triggers free its place, so that no statement can omit it.
+ * Triggers free its place, so that no statement can omit it. The one of its end comes with the first limit.
  */
 export const beginning: Migration = {
   number: 13,
@@ -15,12 +15,6 @@ CREATE TABLE instance_places (
   has_begun INTEGER NOT NULL CHECK (has_begun IN (0, 1)) -- 0: waits for a place
 ) STRICT;
 CREATE INDEX instance_places_by_lane ON instance_places (definition_key, has_begun, lane, instance_key);
-
-CREATE TRIGGER instances_ended_places AFTER UPDATE OF ended_at ON instances
-WHEN NEW.limited = 1 AND NEW.ended_at IS NOT NULL
-BEGIN
-  DELETE FROM instance_places WHERE instance_key = NEW.instance_key;
-END;
 
 CREATE TRIGGER instances_deleted_places AFTER DELETE ON instances
 WHEN OLD.limited = 1

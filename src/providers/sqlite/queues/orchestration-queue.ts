@@ -52,6 +52,7 @@ export function createOrchestrationQueue(store: OrchestrationQueueParts): Orches
         ...params,
         operation: 'fetchOrchestrationItems',
         topic: 'orchestrations',
+        key: JSON.stringify(['orchestrations', params.runnable]),
         nextAt: (now) => nextAt(store, params, now),
         claim: (scope) => claim(store, scope, params),
       }),

@@ -56,6 +56,7 @@ export function createWorkQueue(store: WorkQueueParts): WorkQueue {
         ...params,
         operation: 'fetchWorkItems',
         topic: 'work',
+        key: JSON.stringify(['work', params.names, params.tasks]),
         nextAt: (now) => nextAt(store, params, now),
         claim: (scope) => claim(store, scope, params),
       }),

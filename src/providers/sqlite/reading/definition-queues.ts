@@ -1,9 +1,9 @@
-import { setImmediate as nextTick } from 'node:timers/promises';
 import type Database from 'better-sqlite3';
 import type { DefinitionQueue } from '../../contract/management.ts';
 import { sumQueueParts, type QueuePart } from '../../rules/definition-queues.ts';
 import type { StoreAccess } from '../batches/group-commit.ts';
 import type { Definitions } from '../tables/definitions.ts';
+import { nextIteration } from '../../../model/platform.ts';
 
 interface Range {
   readonly definitionKey: number;
@@ -145,7 +145,7 @@ export async function readDefinitionQueues(
         store.definitionQueues.count(key, { now, cap }),
       )),
     );
-    await nextTick();
+    await nextIteration();
   }
   return sumQueueParts(parts, { cap, limit });
 }

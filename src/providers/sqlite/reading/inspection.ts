@@ -12,6 +12,7 @@ import {
   type TurnState,
 } from '../../contract/inspection.ts';
 import type { Definitions } from '../tables/definitions.ts';
+import { eventPayload } from '../tables/history.ts';
 import type { LimitReads } from '../limits/limit-reads.ts';
 import type { InstanceRecords } from './instance-records.ts';
 import { needsEvents } from '../../rules/inspection.ts';
@@ -29,6 +30,8 @@ interface ItemRow extends Omit<
   'kind' | 'name' | 'held' | 'expired' | 'limitHold' | 'pointOfNoReturn' | 'cancel'
 > {
   readonly definitionKey: number;
+  /** Set with a lane. */
+  readonly limitKey: number;
   readonly itemKey: number;
   readonly priority: number;
   readonly worker: string | null;
@@ -66,7 +69,7 @@ export class Inspection {
       `SELECT instance_key AS instanceKey, CASE
          WHEN priority IS NOT NULL THEN input
          WHEN history_length > 0 THEN (
-           SELECT payload FROM history AS first WHERE first.instance_key = instances.instance_key
+           SELECT ${eventPayload('first')} FROM history AS first WHERE first.instance_key = instances.instance_key
              AND first.execution_id = instances.execution_id AND event_id = 1 AND kind = 'executionStarted')
          ELSE (SELECT payload FROM orchestrator_queue AS message
                WHERE message.instance_key = instances.instance_key AND kind = 'start' LIMIT 1)
@@ -80,7 +83,7 @@ export class Inspection {
                 heartbeat_at AS heartbeatAt, point_of_no_return AS pointOfNoReturn,
                 next_at AS dueAt, claimed_by AS worker, coalesce(claimed_at, created_at) AS claimedAt,
                 locked_until AS lockedUntil, cancel_trigger AS cancelTrigger, cancel_reason AS cancelReason,
-                lane, item_key AS itemKey, priority
+                lane, limit_key AS limitKey, item_key AS itemKey, priority
          FROM worker_queue WHERE instance_key = ? ORDER BY execution_id, operation LIMIT +?`,
       );
     this.#selectPending = items(
@@ -143,12 +146,12 @@ export class Inspection {
 
   #toItem(row: ItemRow, now: number): PendingItem {
     const { definitionKey, worker, claimedAt, lockedUntil, pointOfNoReturn, ...others } = row;
-    const { cancelTrigger, cancelReason, itemKey, priority, ...item } = others;
+    const { cancelTrigger, cancelReason, itemKey, limitKey, priority, ...item } = others;
     const { kind, name } = this.#definitions.get(definitionKey);
     const isHeld = lockedUntil !== null && lockedUntil > now;
     const { lane, dueAt } = item;
     // An item of a paused instance has a negative key.
-    const isLimited = lane !== null && !isHeld && dueAt <= now && definitionKey > 0;
+    const isLimited = lane !== null && limitKey > 0 && !isHeld && dueAt <= now;
     return {
       kind: itemKind(kind === 'task', row.operation),
       name,
@@ -157,7 +160,7 @@ export class Inspection {
       // The lease of a revoked place has the time 0.
       expired: lockedUntil === null || isHeld ? null : { worker, at: lockedUntil || dueAt },
       limitHold: isLimited
-        ? this.#limitReads.hold({ itemKey, definitionKey, lane, priority, dueAt }, now)
+        ? this.#limitReads.hold({ itemKey, limitKey, lane, priority, dueAt }, now)
         : null,
       pointOfNoReturn: pointOfNoReturn === 1,
       cancel: toCancelRecord({ cancelTrigger, cancelReason }),

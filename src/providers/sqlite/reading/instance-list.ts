@@ -45,6 +45,7 @@ import {
   type Values,
 } from './list-query.ts';
 import type { UnclaimedWorkFinder } from './unclaimed-work.ts';
+import { platform } from '../../../model/platform.ts';
 
 /** The parts of the store that a list reads. */
 interface ListParts {
@@ -123,7 +124,7 @@ export class InstanceList {
     if (query === undefined) return { keys: [], next: null, examined: 0 };
     const { limit, maxRows } = bounds;
     const source = this.#source(query, maxSorted);
-    const begun = performance.now();
+    const begun = platform.monotonic();
     const slices = source.isOrdered
       ? this.#orderedSlices(query, source)
       : this.#sortedSlices(query, source, maxRows);
@@ -207,7 +208,7 @@ export class InstanceList {
       ORDER BY ended_at DESC, instance_key DESC`;
     const select = this.#prepare(candidatesSql(query, `${walk} LIMIT :size`));
     const stop = this.#prepare(`${walk} LIMIT 2 OFFSET :size - 1`);
-    const begun = performance.now();
+    const begun = platform.monotonic();
     const found: Candidate[] = [];
     let examined = 0;
     given['lastEnd'] = Math.min(last, before.endedAt ?? noKey);

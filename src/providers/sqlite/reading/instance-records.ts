@@ -18,6 +18,7 @@ import {
 } from '../../shared/instance-record-row.ts';
 import { toListResult } from '../../rules/listing.ts';
 import type { Definitions } from '../tables/definitions.ts';
+import { outputOf } from '../tables/instance-rows.ts';
 import type { InstanceList } from './instance-list.ts';
 
 interface CurrentExecution extends ExecutionRow {
@@ -41,7 +42,7 @@ const columns = (
   ${payload('input')} AS input, ${detail('options', 'NULL')} AS options, run_at AS runAt, expires_at AS expiresAt, dedupe_key AS dedupeKey, failures, on_fail AS onFail,
   ${detail('on_fail_failure', "''")} AS onFailFailure, forked_from AS forkedFrom`;
 
-const all = columns((column) => column);
+const all = columns((column) => (column === 'output' ? outputOf() : column));
 const withoutLarge = columns(() => 'NULL');
 const withShort = columns(
   () => 'NULL',

@@ -1,8 +1,8 @@
-import { setImmediate as nextTick } from 'node:timers/promises';
 import type Database from 'better-sqlite3';
 import type { QueueDepth, QueueDepths } from '../../contract/management.ts';
 import { sumDepths } from '../../rules/queue-depths.ts';
 import type { StoreAccess } from '../batches/group-commit.ts';
+import { nextIteration } from '../../../model/platform.ts';
 
 interface Slice {
   readonly afterKey: number;
@@ -75,7 +75,7 @@ export async function readQueueDepths(
       all.push(...parts);
       if (parts.reduce((sum, { rows }) => sum + rows, 0) < rowsPerSlice) break;
       afterKey = Math.max(...parts.map(({ lastKey }) => lastKey));
-      await nextTick();
+      await nextIteration();
     }
   }
   const depthOf = (queue: Part['queue']): QueueDepth =>

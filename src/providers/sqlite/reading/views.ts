@@ -20,6 +20,7 @@ import {
 } from '../../rules/views.ts';
 import type { StoreAccess } from '../batches/group-commit.ts';
 import type { Definitions } from '../tables/definitions.ts';
+import { eventPayload, largePayload } from '../tables/history.ts';
 
 interface InstanceRow {
   readonly instanceKey: number;
@@ -83,19 +84,19 @@ export class Views {
     const events = (order: string, condition: string) =>
       db.prepare<[EventRange], Examined>(
         `SELECT event_id AS eventId, kind, at, data, octet_length(data) AS dataBytes,
-                octet_length(payload) AS payloadBytes
+                iif(payload_event IS NULL, octet_length(payload), ${largePayload('history', 'octet_length(large.payload)')}) AS payloadBytes
          FROM history WHERE instance_key = :instanceKey AND execution_id = :executionId AND event_id ${condition} :from
          ORDER BY event_id ${order} LIMIT +:limit`,
       );
     this.#selectEvents = { asc: events('ASC', '>'), desc: events('DESC', '<') };
     this.#selectPayload = db
       .prepare<[number, number, number], string | null>(
-        'SELECT payload FROM history WHERE instance_key = ? AND execution_id = ? AND event_id = ?',
+        `SELECT ${eventPayload()} FROM history WHERE instance_key = ? AND execution_id = ? AND event_id = ?`,
       )
       .pluck();
     this.#selectHead = db
       .prepare<[number, number, number, number], string | null>(
-        'SELECT substr(payload, 1, ?) FROM history WHERE instance_key = ? AND execution_id = ? AND event_id = ?',
+        `SELECT substr(${eventPayload()}, 1, ?) FROM history WHERE instance_key = ? AND execution_id = ? AND event_id = ?`,
       )
       .pluck();
     this.#selectNode = db.prepare<[number], NodeRow>(

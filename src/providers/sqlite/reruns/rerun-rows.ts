@@ -25,6 +25,15 @@ interface Cancel extends CancelRow {
   readonly now: number;
 }
 
+/** The events of an execution that a new one copies. */
+interface CopiedRange {
+  readonly fromKey: number;
+  readonly fromExecution: number;
+  readonly toKey: number;
+  readonly toExecution: number;
+  readonly last: number;
+}
+
 /** Writes that start an ended instance again, or copy one. No other statement changes an ended instance. */
 export class RerunRows {
   readonly #archive;
@@ -33,6 +42,7 @@ export class RerunRows {
   readonly #insertFork;
   readonly #setCancel;
   readonly #copyHistory;
+  readonly #copyPayloads;
   readonly #insertFirst;
   readonly #selectLength;
   readonly #selectFork;
@@ -70,13 +80,17 @@ export class RerunRows {
        WHERE instance_key = :instanceKey`,
     );
     // One statement for a history of any length.
-    this.#copyHistory = db.prepare<
-      [{ fromKey: number; fromExecution: number; toKey: number; toExecution: number; last: number }]
-    >(
-      `INSERT INTO history (instance_key, execution_id, event_id, kind, at, data, payload)
-       SELECT :toKey, :toExecution, event_id, kind, at, data, payload FROM history
+    this.#copyHistory = db.prepare<[CopiedRange]>(
+      `INSERT INTO history (instance_key, execution_id, event_id, kind, at, data, payload, payload_event)
+       SELECT :toKey, :toExecution, event_id, kind, at, data, payload, payload_event FROM history
        WHERE instance_key = :fromKey AND execution_id = :fromExecution AND event_id BETWEEN 2 AND :last
        ORDER BY event_id`,
+    );
+    // Also of the first event: later ones may refer to its payload.
+    this.#copyPayloads = db.prepare<[CopiedRange]>(
+      `INSERT INTO large_payloads (instance_key, execution_id, event_id, payload)
+       SELECT :toKey, :toExecution, event_id, payload FROM large_payloads
+       WHERE instance_key = :fromKey AND execution_id = :fromExecution AND event_id <= :last`,
     );
     this.#insertFirst = db.prepare<[number, number, string, number, string, string | null]>(
       `INSERT INTO history (instance_key, execution_id, event_id, kind, at, data, payload)
@@ -139,13 +153,15 @@ export class RerunRows {
     const { from, to, first, length } = options;
     const { kind, at, data, payload } = first;
     this.#insertFirst.run(to.instanceKey, to.executionId, kind, at, data, payload);
-    const { changes } = this.#copyHistory.run({
+    const range = {
       fromKey: from.instanceKey,
       fromExecution: from.executionId,
       toKey: to.instanceKey,
       toExecution: to.executionId,
       last: length,
-    });
+    };
+    const { changes } = this.#copyHistory.run(range);
+    this.#copyPayloads.run(range);
     if (changes !== length - 1) throw new Error(`Copied ${changes + 1} of ${length} events.`);
   }
 

@@ -1,4 +1,3 @@
-import { randomInt } from 'node:crypto';
 import type Database from 'better-sqlite3';
 import { bytesOfTexts, takeWithin } from '../../contract/page-bytes.ts';
 import type {
@@ -8,6 +7,7 @@ import type {
   WhileRunning,
 } from '../../contract/schedules.ts';
 import { maxWaitsFor, readRunIds, readTicks, toStoredList } from '../../rules/schedule-runs.ts';
+import { randomInteger } from '../../../model/values/random-id.ts';
 
 type Row = Omit<ScheduleRecord, 'paused' | 'runIds' | 'bufferedTicks'> & {
   readonly paused: 0 | 1;
@@ -97,7 +97,7 @@ export class ScheduleRows {
     if (ifRevision !== undefined && ifRevision !== (existing?.revision ?? 0)) return undefined;
     if (existing !== undefined) this.#update.run(definition, nextAt, now, name);
     // A random first revision: a tick of a deleted schedule never matches a new one of the same name.
-    else this.#insert.run(name, definition, randomInt(1, 2 ** 47), nextAt, now, now);
+    else this.#insert.run(name, definition, randomInteger(1, 2 ** 47), nextAt, now, now);
     return this.get(name);
   }
 

@@ -47,7 +47,8 @@ export class MovedStarts {
     const isPending = `EXISTS (SELECT 1 FROM instances
       WHERE instance_key = :instanceKey AND status = 'pending' AND execution_id = 1)`;
     this.#moveItem = db.prepare<[MovedItem]>(
-      `UPDATE worker_queue SET next_at = :nextAt, priority = :priority, expires_at = :expiresAt, lane = :lane
+      `UPDATE worker_queue SET next_at = :nextAt, priority = :priority, expires_at = :expiresAt, lane = :lane,
+         limit_key = iif(:lane IS NULL, NULL, definition_key)
        WHERE instance_key = :instanceKey AND execution_id = 1 AND operation = ${taskOperation}
          AND lock_token IS NULL AND cancel_requested = 0 AND ${isPending}`,
     );

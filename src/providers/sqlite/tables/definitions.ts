@@ -1,5 +1,6 @@
 import type Database from 'better-sqlite3';
 
+import { calledTask } from '../../../model/task-call.ts';
 import type { DefinitionKind } from '../../contract/pausing.ts';
 
 export type { DefinitionKind };
@@ -82,15 +83,28 @@ export class Definitions {
     return { claimable, paused };
   }
 
-  /** Divides keys into those of unlimited and of limited definitions. Valid after a query in the same transaction. */
+  /**
+   * Divides keys into those of unlimited and of limited definitions. Calls of limited tasks are in neither: they are claimed
+   * with the runs. Valid after a query in the same transaction.
+   */
   byLimit(keys: readonly number[]): {
     readonly plain: readonly number[];
     readonly limited: readonly number[];
   } {
     if (this.#limited.size === 0) return { plain: keys, limited: [] };
     const [plain, limited]: [number[], number[]] = [[], []];
-    for (const key of keys) (this.#limited.has(key) ? limited : plain).push(key);
+    for (const key of keys) {
+      if (this.#limited.has(key)) limited.push(key);
+      else if (!this.#isCallOfLimited(key)) plain.push(key);
+    }
     return { plain, limited };
+  }
+
+  #isCallOfLimited(definitionKey: number): boolean {
+    const { kind, name } = this.get(definitionKey);
+    const task = kind === 'activity' ? calledTask(name) : undefined;
+    const taskKey = task === undefined ? undefined : this.#keys.get('task', task, null);
+    return taskKey !== undefined && this.#limited.has(taskKey);
   }
 
   /** Returns the keys of paused definitions. */

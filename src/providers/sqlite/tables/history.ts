@@ -12,9 +12,35 @@ interface HistoryRange {
   readonly limit: number;
 }
 
+// A row of a table without rowids that is larger than 1,002 bytes takes a page of its own.
+const maxInlineLength = 768;
+
+/** Whether a payload is stored in `large_payloads`. */
+export function isLarge(payload: string | null): payload is string {
+  return payload !== null && payload.length > maxInlineLength;
+}
+
+/** The position of the first event with this payload, under which it is stored. -1: none. */
+export function payloadPosition(events: readonly StoredEvent[], payload: string): number {
+  return events.findIndex((event) => event.payload === payload);
+}
+
+/** SQL of a large payload, or of an expression of it. `row` has the keys and `payload_event`. */
+export function largePayload(row: string, expression = 'large.payload'): string {
+  return `(SELECT ${expression} FROM large_payloads AS large WHERE large.instance_key = ${row}.instance_key
+    AND large.execution_id = ${row}.execution_id AND large.event_id = ${row}.payload_event)`;
+}
+
+/** SQL of the payload of an event. */
+export function eventPayload(row = 'history'): string {
+  return `iif(${row}.payload_event IS NULL, ${row}.payload, ${largePayload(row)})`;
+}
+
 /** The rows of `history`: the events of all executions, with dense ids. */
 export class History {
   readonly #insert: BulkInsert<EventRow>;
+  readonly #insertReference;
+  readonly #insertLarge;
   readonly #select;
   readonly #timeOf;
 
@@ -22,9 +48,16 @@ export class History {
     const insert =
       'INSERT INTO history (instance_key, execution_id, event_id, kind, at, data, payload)';
     this.#insert = new BulkInsert(db, insert, 7);
+    this.#insertReference = db.prepare<[number, number, number, string, number, string, number]>(
+      `INSERT INTO history (instance_key, execution_id, event_id, kind, at, data, payload_event)
+       VALUES (?, ?, ?, ?, ?, ?, ?)`,
+    );
+    this.#insertLarge = db.prepare<[number, number, number, string]>(
+      'INSERT INTO large_payloads (instance_key, execution_id, event_id, payload) VALUES (?, ?, ?, ?)',
+    );
     // Hides events of deleted executions that are not reclaimed yet.
     this.#select = db.prepare<[HistoryRange], StoredEvent>(
-      `SELECT kind, at, data, payload FROM history
+      `SELECT kind, at, data, ${eventPayload()} AS payload FROM history
        WHERE instance_key = :instanceKey AND execution_id = :executionId AND event_id > :after
          AND (EXISTS (SELECT 1 FROM instances
                       WHERE instance_key = :instanceKey AND execution_id = :executionId)
@@ -41,6 +74,14 @@ export class History {
 
   insert(rows: readonly EventRow[]): void {
     this.#insert.run(rows);
+  }
+
+  /** Inserts an event with a large payload. The payload is inserted too, unless an earlier event of the turn has it. */
+  insertLarge(row: EventRow, payloadEvent: number): void {
+    const [instanceKey, executionId, eventId, kind, at, data, payload] = row;
+    this.#insertReference.run(instanceKey, executionId, eventId, kind, at, data, payloadEvent);
+    if (payload !== null && payloadEvent === eventId)
+      this.#insertLarge.run(instanceKey, executionId, eventId, payload);
   }
 
   /** The time of an event, or 0 if it does not exist. */

@@ -1,11 +1,12 @@
 import type Database from 'better-sqlite3';
 import type { CancellationType } from '../../../model/cancel.ts';
-import type { ParentRef } from '../../../model/event.ts';
+import type { ParentRef, StoredEvent } from '../../../model/event.ts';
 import type { InstanceStatus } from '../../../model/status.ts';
 import type { Turn, TurnOutcome } from '../../contract/turn.ts';
 import { existingStart } from '../../rules/starts.ts';
 import { parseToken } from '../../shared/lock-token.ts';
 import type { DefinitionKind, Definitions } from './definitions.ts';
+import { eventPayload, isLarge } from './history.ts';
 
 /** The instance of a turn, as it was before the turn. */
 export interface TurnTarget {
@@ -322,6 +323,24 @@ export function findExistingStart(
   return existingStart({ ...definition, inputHash }, { ...wanted, kind });
 }
 
+/** SQL of the output of an instance. `row` is a row of `instances`. */
+export function outputOf(row = 'instances'): string {
+  return `CASE WHEN ${row}.output IS NULL AND ${row}.completed_at IS NOT NULL AND ${row}.priority IS NULL
+    THEN (SELECT ${eventPayload('last')} FROM history AS last WHERE last.instance_key = ${row}.instance_key
+          AND last.execution_id = ${row}.execution_id AND last.event_id = ${row}.history_length
+          AND last.kind = 'executionCompleted')
+    ELSE ${row}.output END`;
+}
+
+/** The output that the row stores. A large one is read from the last event. */
+function ownOutput({ events }: Turn, output: string | null): string | null {
+  return isLarge(output) && isOutputEvent(events.at(-1), output) ? null : output;
+}
+
+function isOutputEvent(last: StoredEvent | undefined, output: string): boolean {
+  return last?.kind === 'executionCompleted' && last.payload === output;
+}
+
 type Value = string | number | null;
 
 /** Writes the state after a turn that leaves its instance running, completed or failed. */
@@ -365,7 +384,9 @@ export class OutcomeUpdates {
       case 'running':
         return mustChangeOne(updates.running.run(...progress));
       case 'completed':
-        return mustChangeOne(updates.completed.run(outcome.payload, now, now, ...progress));
+        return mustChangeOne(
+          updates.completed.run(ownOutput(turn, outcome.payload), now, now, ...progress),
+        );
       case 'failed':
         return mustChangeOne(updates.failed.run(outcome.failure, now, now, ...progress));
     }

@@ -42,7 +42,7 @@ export class PauseRows {
        ON CONFLICT (instance_key) DO UPDATE SET definition_key = -abs(definition_key)`,
     );
     this.#parkItems = db.prepare<[number]>(
-      'UPDATE worker_queue SET definition_key = -abs(definition_key) WHERE instance_key = ?',
+      'UPDATE worker_queue SET definition_key = -abs(definition_key), limit_key = -abs(limit_key) WHERE instance_key = ?',
     );
     this.#unparkLock = db.prepare<[number]>(
       'UPDATE instance_locks SET definition_key = abs(definition_key) WHERE instance_key = ?',
@@ -53,7 +53,7 @@ export class PauseRows {
          AND lock_token IS NULL AND claims = 0`,
     );
     this.#unparkItems = db.prepare<[number]>(
-      'UPDATE worker_queue SET definition_key = abs(definition_key) WHERE instance_key = ?',
+      'UPDATE worker_queue SET definition_key = abs(definition_key), limit_key = abs(limit_key) WHERE instance_key = ?',
     );
   }
 

@@ -30,6 +30,7 @@ export class TaskRows {
   readonly #unstart;
   readonly #countFailure;
   readonly #complete;
+  readonly #selectEnded;
   readonly #fail;
   readonly #skip;
   readonly #expire;
@@ -85,10 +86,13 @@ export class TaskRows {
     const end = <Values extends object = object>(status: TerminalStatus, assignments = '') =>
       db.prepare<[End & Values], EndedRun>(update(status, assignments));
     // By place, because nearly all runs end here: a parameter with a name takes 0.1 µs more.
-    this.#complete = db.prepare<[number, number, string | null, number], EndedRun>(
+    // A RETURNING takes 3 µs, a query 0.7.
+    this.#complete = db.prepare<[number, number, string | null, number]>(
       `UPDATE instances SET status = 'completed', ended_at = ?, completed_at = ?, output = ?
-       WHERE instance_key = ? AND ended_at IS NULL
-       RETURNING instance_id AS instanceId, dedupe_key AS dedupeKey`,
+       WHERE instance_key = ? AND ended_at IS NULL`,
+    );
+    this.#selectEnded = db.prepare<[number], EndedRun>(
+      'SELECT instance_id AS instanceId, dedupe_key AS dedupeKey FROM instances WHERE instance_key = ?',
     );
     this.#fail = db.prepare<[End & { failure: string }], FailedRun>(
       `${update('failed', ', failure = :failure, failures = failures + 1')},
@@ -163,7 +167,8 @@ export class TaskRows {
   }
 
   complete(instanceKey: number, output: string | null, now: number): EndedRun | undefined {
-    return this.#complete.get(now, now, output, instanceKey);
+    const { changes } = this.#complete.run(now, now, output, instanceKey);
+    return changes === 0 ? undefined : this.#selectEnded.get(instanceKey);
   }
 
   fail(instanceKey: number, failure: string, now: number): FailedRun | undefined {
@@ -250,7 +255,7 @@ export class TaskItems {
           number | null,
           number,
           string | null,
-          ...lane: readonly string[],
+          ...lane: readonly (string | number)[],
         ]
       >(
         `INSERT INTO worker_queue (instance_key, execution_id, operation, definition_key, priority, next_at, expires_at,
@@ -258,7 +263,7 @@ export class TaskItems {
          VALUES (?, 1, ?, ?, ?, ?, ?, 0, 0, ?, ?${value})`,
       );
     this.#insert = insert('', '');
-    this.#insertInLane = insert(', lane', ', ?');
+    this.#insertInLane = insert(', lane, limit_key', ', ?, ?');
     this.#setExpiry = db.prepare<[number, number]>(
       'UPDATE worker_queue SET expires_at = ? WHERE item_key = ?',
     );
@@ -286,7 +291,7 @@ export class TaskItems {
       item.options,
     ] as const;
     if (lane === null) this.#insert.run(...row);
-    else this.#insertInLane.run(...row, lane);
+    else this.#insertInLane.run(...row, lane, item.definitionKey);
   }
 
   setExpiry(itemKey: number, expiresAt: number): void {

@@ -3,6 +3,7 @@ import type { InstanceStatus } from '../../../model/status.ts';
 import type { OnFailState } from '../../contract/tasks.ts';
 import type { NewWorkItem } from '../../contract/turn.ts';
 import type { CancelInfo } from '../../contract/work-queue.ts';
+import { eventPayload } from './history.ts';
 import type { FenceOptions } from '../../rules/claims.ts';
 import { formatToken, parseToken, type Secrets } from '../../shared/lock-token.ts';
 import { type CancelColumns, type RunningRow, toCancelInfo } from '../../shared/work-item-row.ts';
@@ -48,6 +49,11 @@ export interface ClaimedRun {
   readonly onFail: OnFailState | 'ready' | null;
 }
 
+/** A claimed item with the columns of its task run. */
+interface ClaimedTask extends ClaimedItem, Omit<ClaimedRun, 'options'> {
+  readonly runOptions: string | null;
+}
+
 /** The worker and lease of a claim. */
 interface ClaimBy {
   readonly worker: string | null;
@@ -70,6 +76,7 @@ export class WorkItems {
   readonly #secrets: Secrets;
   readonly #insert;
   readonly #insertInLane;
+  readonly #setPayloadEvent;
   readonly #setCancellation;
   readonly #selectHeld;
   readonly #selectCancel;
@@ -78,7 +85,7 @@ export class WorkItems {
   readonly #claimPlace;
   readonly #claimTaskPlace;
   readonly #selectClaimed;
-  readonly #selectRun;
+  readonly #selectClaimedTask;
   readonly #delete;
   readonly #renew;
   readonly #renewWithHeartbeat;
@@ -104,7 +111,7 @@ export class WorkItems {
           number,
           string | null,
           string | null,
-          ...lane: readonly string[],
+          ...lane: readonly (string | number)[],
         ]
       >(
         `INSERT INTO worker_queue (instance_key, execution_id, operation, definition_key, priority, next_at, lock_token,
@@ -112,9 +119,12 @@ export class WorkItems {
          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?${value})`,
       );
     this.#insert = insert('', '');
-    this.#insertInLane = insert(', lane', ', ?');
+    this.#insertInLane = insert(', lane, limit_key', ', ?, ?');
     this.#setCancellation = db.prepare<[string, 0 | 1, number | bigint]>(
       'UPDATE worker_queue SET cancellation = ?, shielded = ? WHERE item_key = ?',
+    );
+    this.#setPayloadEvent = db.prepare<[number, number | bigint]>(
+      'UPDATE worker_queue SET payload_event = ? WHERE item_key = ?',
     );
     this.#selectCancel = db.prepare<[number], CancelColumns>(
       `SELECT ${cancelColumns} FROM worker_queue WHERE item_key = ?`,
@@ -138,15 +148,15 @@ export class WorkItems {
     this.#claimTask = claim(', expires_at = NULL');
     this.#claimPlace = claim(', place = 1');
     this.#claimTaskPlace = claim(', expires_at = NULL, place = 1');
-    this.#selectClaimed = db.prepare<[number], ClaimedItem>(
+    const claimed = (columns: string) =>
       `SELECT worker_queue.instance_key AS instanceKey, instance_id AS instanceId, incarnation,
               worker_queue.execution_id AS executionId, operation, worker_queue.definition_key AS definitionKey,
-              instances.definition_key AS instanceDefinitionKey, payload, worker_queue.options, claims,
-              worker_queue.failures, heartbeat, ${cancelColumns}
-       FROM worker_queue JOIN instances USING (instance_key) WHERE item_key = ?`,
-    );
-    this.#selectRun = db.prepare<[number], ClaimedRun>(
-      `SELECT status, input, options, failure, on_fail AS onFail FROM instances WHERE instance_key = ?`,
+              instances.definition_key AS instanceDefinitionKey, ${eventPayload('worker_queue')} AS payload,
+              worker_queue.options, claims, worker_queue.failures, heartbeat, ${cancelColumns}${columns}
+       FROM worker_queue JOIN instances USING (instance_key) WHERE item_key = ?`;
+    this.#selectClaimed = db.prepare<[number], ClaimedItem>(claimed(''));
+    this.#selectClaimedTask = db.prepare<[number], ClaimedTask>(
+      claimed(`, status, input, instances.options AS runOptions, failure, on_fail AS onFail`),
     );
     this.#delete = db.prepare<[number]>('DELETE FROM worker_queue WHERE item_key = ?');
     const renew = (assignment: string) =>
@@ -201,8 +211,12 @@ export class WorkItems {
     readonly isClaimable: boolean;
     /** `null`: the activity is not limited. An item with a lane is not claimed on insert. */
     readonly lane: string | null;
+    /** With a lane: the definition whose limits count it. Negative if the instance is paused. */
+    readonly limitKey: number;
+    /** The event that has its payload. `undefined`: the item stores it. */
+    readonly payloadEvent: number | undefined;
   }): string | undefined {
-    const { instanceKey, executionId, definitionKey, item, now, lane } = options;
+    const { instanceKey, executionId, definitionKey, item, now, lane, payloadEvent } = options;
     const { operation } = item;
     const claimMs = options.isClaimable && lane === null ? item.claimMs : undefined;
     const secret = claimMs === undefined ? null : this.#secrets.next();
@@ -220,11 +234,14 @@ export class WorkItems {
       secret === null ? 0 : 1,
       now,
       item.options,
-      item.payload,
+      payloadEvent === undefined ? item.payload : null,
     ] as const;
     const { lastInsertRowid } =
-      lane === null ? this.#insert.run(...row) : this.#insertInLane.run(...row, lane);
+      lane === null
+        ? this.#insert.run(...row)
+        : this.#insertInLane.run(...row, lane, options.limitKey);
     // Nearly all items have the defaults.
+    if (payloadEvent !== undefined) this.#setPayloadEvent.run(payloadEvent, lastInsertRowid);
     if (item.cancellation !== 'request' || item.shielded) {
       this.#setCancellation.run(item.cancellation, item.shielded ? 1 : 0, lastInsertRowid);
     }
@@ -258,14 +275,19 @@ export class WorkItems {
         ? this.#claimTask
         : this.#claim;
     claim.run(secret, lockedUntil, lockedUntil, worker, now, itemKey);
-    const row = this.#selectClaimed.get(itemKey);
+    const row = isTask ? this.#claimedTask(itemKey) : this.#selectClaimed.get(itemKey);
     if (row === undefined) {
       this.#delete.run(itemKey);
       return undefined;
     }
-    const lockToken = formatToken(itemKey, secret);
-    const run = isTask ? this.#selectRun.get(row.instanceKey) : undefined;
-    return { lockToken, row: run === undefined ? row : { ...row, run } };
+    return { lockToken: formatToken(itemKey, secret), row };
+  }
+
+  #claimedTask(itemKey: number): ClaimedItem | undefined {
+    const row = this.#selectClaimedTask.get(itemKey);
+    if (row === undefined) return undefined;
+    const { status, input, runOptions: options, failure, onFail } = row;
+    return Object.assign(row, { run: { status, input, options, failure, onFail } });
   }
 
   delete(itemKey: number): void {

@@ -113,7 +113,8 @@ export class TaskRuns {
         : this.#startKeys.windowOf(definitionKey, dedupeKey, now);
     if (holder !== undefined) return this.#existingOrActive(task, holder);
     const times = taskTimes(task, now);
-    const instanceKey = this.#rows.insert(task, { definitionKey, now, ...times });
+    const { runAt, expiresAt } = times;
+    const instanceKey = this.#rows.insert(task, { definitionKey, now, runAt, expiresAt });
     if (instanceKey === undefined) return this.#existing(task);
     this.#tags.add(instanceKey, task.tags);
     this.#deadlines.add(instanceKey, task, now);
@@ -123,14 +124,22 @@ export class TaskRuns {
       if (dedupeMs !== undefined) this.#startKeys.addWindow(window, dedupeMs, now);
     }
     // A run whose time has passed is queued behind those that already wait.
-    const nextAt = Math.max(times.runAt ?? now, now);
-    const { expiresAt } = times;
+    const nextAt = Math.max(runAt ?? now, now);
     const operation = taskOperation;
     const { priority } = task;
-    const item = { instanceKey, operation, definitionKey, priority, nextAt, expiresAt };
-    const lane = this.#lanes.enqueue(scope, { definitionKey, nextAt, lane: task.lane });
+    const lane = this.#lanes.enqueue(scope, { limitKey: definitionKey, nextAt, lane: task.lane });
     if (task.lane !== undefined) this.#laneRows.addRun(instanceKey, task.lane);
-    this.#items.insert({ ...item, lane, options: null, now });
+    this.#items.insert({
+      instanceKey,
+      operation,
+      definitionKey,
+      priority,
+      nextAt,
+      expiresAt,
+      lane,
+      options: null,
+      now,
+    });
     effects.due('work', Math.min(nextAt, expiresAt ?? Infinity));
     if (debounce !== undefined) {
       const run = { instanceKey, startsAt: nextAt, now };
@@ -154,7 +163,7 @@ export class TaskRuns {
     const times = taskTimes({ ...task, delayMs }, now);
     const nextAt = now + delayMs;
     const own = this.#laneRows.runOf(instanceKey);
-    const lane = this.#lanes.enqueue(scope, { definitionKey, nextAt, lane: own });
+    const lane = this.#lanes.enqueue(scope, { limitKey: definitionKey, nextAt, lane: own });
     const moved = { ...times, nextAt, lane };
     if (!this.#movedStarts.moveTask(instanceKey, task, moved)) return undefined;
     this.#deadlines.replace(instanceKey, { ...task, delayMs }, now);
@@ -304,7 +313,7 @@ export class TaskRuns {
   laneOf(scope: Scope, { instanceKey, definitionKey }: Run): string | null {
     if (!this.#lanes.isLimited(scope, definitionKey)) return null;
     const lane = this.#laneRows.runOf(instanceKey);
-    return this.#lanes.enqueue(scope, { definitionKey, lane, nextAt: scope.now });
+    return this.#lanes.enqueue(scope, { limitKey: definitionKey, lane, nextAt: scope.now });
   }
 
   #enqueueOnFail(

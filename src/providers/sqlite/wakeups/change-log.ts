@@ -1,6 +1,6 @@
-import { randomInt } from 'node:crypto';
 import type Database from 'better-sqlite3';
 import type { Effects } from '../../shared/effects.ts';
+import { randomInteger } from '../../../model/values/random-id.ts';
 
 /** The commits of other processes. */
 export interface ForeignChanges {
@@ -30,7 +30,7 @@ const tooMany = '';
  */
 export class ChangeLog {
   readonly #isShared: boolean;
-  readonly #origin = randomInt(2 ** 47);
+  readonly #origin = randomInteger(0, 2 ** 47);
   readonly #insert;
   readonly #pruneRows;
   readonly #purge;

@@ -1,7 +1,10 @@
 import { watch, type FSWatcher } from 'node:fs';
-import { clearInterval, setInterval } from 'node:timers';
 import type Database from 'better-sqlite3';
+import { platform } from '../../../model/platform.ts';
 
+// How long to poll every millisecond after an own write: another process probably responds to it.
+const alertMs = 20;
+const alertPollMs = 1;
 // How long to poll at the full rate after the last activity.
 const activeMs = 250;
 // Polling interval while idle, in case the operating system misses a write.
@@ -10,8 +13,8 @@ const idlePollMs = 50;
 /**
  * Detects commits of other connections by `PRAGMA data_version`.
  *
- * It polls while there is activity. A 5 ms timer costs 1-2 % of a core, so when idle it watches the write-ahead log with
- * `fs.watch` and polls every 50 ms. A write makes it active again.
+ * It polls while there is activity, every millisecond after an own write. A 5 ms timer costs 1-2 % of a core, so when idle it
+ * watches the write-ahead log with `fs.watch` and polls every 50 ms. A write makes it active again.
  */
 export class ChangeWatch {
   readonly #pollMs: number;
@@ -23,6 +26,9 @@ export class ChangeWatch {
   #poll: NodeJS.Timeout | undefined;
   #watcher: FSWatcher | undefined;
   #activeUntil = 0;
+  #alertUntil = 0;
+  /** The interval of the running poll. */
+  #everyMs: number | undefined;
 
   constructor(options: {
     readonly db: Database.Database;
@@ -49,21 +55,24 @@ export class ChangeWatch {
   }
 
   stop(): void {
-    clearInterval(this.#poll);
+    platform.clearInterval(this.#poll);
     this.#poll = undefined;
+    this.#everyMs = undefined;
     this.#closeWatcher();
   }
 
-  /** Stays active during own writes, because `fs.watch` events for them cost more than polling. */
+  /** Stays active after own writes: `fs.watch` events for them cost more than polling, and others may respond to them. */
   expectOwnWrites(): void {
-    if (this.#poll !== undefined) this.#enterActive();
+    if (this.#poll === undefined) return;
+    this.#alertUntil = platform.monotonic() + alertMs;
+    this.#enterActive();
   }
 
   #enterActive(): void {
-    this.#activeUntil = performance.now() + activeMs;
-    if (this.#poll !== undefined && this.#watcher === undefined) return;
+    const now = platform.monotonic();
+    this.#activeUntil = now + activeMs;
     this.#closeWatcher();
-    this.#pollEvery(this.#pollMs);
+    this.#pollEvery(now < this.#alertUntil ? Math.min(alertPollMs, this.#pollMs) : this.#pollMs);
   }
 
   #enterIdle(): void {
@@ -89,9 +98,13 @@ export class ChangeWatch {
   }
 
   #pollEvery(ms: number): void {
-    clearInterval(this.#poll);
-    this.#poll = setInterval(() => {
-      if (performance.now() > this.#activeUntil) this.#enterIdle();
+    if (ms === this.#everyMs) return;
+    platform.clearInterval(this.#poll);
+    this.#everyMs = ms;
+    this.#poll = platform.setInterval(() => {
+      const now = platform.monotonic();
+      if (now > this.#activeUntil) this.#enterIdle();
+      else if (now > this.#alertUntil) this.#pollEvery(this.#pollMs);
       this.#onPoll();
       this.#check();
     }, ms);

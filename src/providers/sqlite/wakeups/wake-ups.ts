@@ -16,8 +16,11 @@ interface Waiter {
   readonly topic: Topic;
   /** When it wakes without a change. */
   readonly until: number;
-  readonly wake: () => void;
+  readonly wake: (cause: WakeCause) => void;
 }
+
+/** Why a wait ended: a change by this process, one by others, or neither. */
+export type WakeCause = 'own' | 'foreign' | 'none';
 
 // Tolerated clock difference between two checks, or two processes, without missing a request.
 const clockSlackMs = 1_000;
@@ -60,20 +63,21 @@ export class WakeUps {
     readonly topic: Topic;
     readonly until: number;
     readonly signal?: AbortSignal | undefined;
-  }): Promise<void> {
+  }): Promise<WakeCause> {
     return new Promise((resolve) => {
       let cancelAlarm = (): void => undefined;
-      const wake = (): void => {
+      const wake = (cause: WakeCause): void => {
         this.#waiters.delete(waiter);
         cancelAlarm();
-        options.signal?.removeEventListener('abort', wake);
+        options.signal?.removeEventListener('abort', end);
         this.#stopWatchIfIdle();
-        resolve();
+        resolve(cause);
       };
+      const end = (): void => wake('none');
       const waiter = { topic: options.topic, until: options.until, wake };
       this.#waiters.add(waiter);
-      cancelAlarm = this.#clock.setTimer(options.until - this.#clock.now(), wake);
-      options.signal?.addEventListener('abort', wake);
+      cancelAlarm = this.#clock.setTimer(options.until - this.#clock.now(), end);
+      options.signal?.addEventListener('abort', end);
       this.#watch.start();
     });
   }
@@ -95,7 +99,7 @@ export class WakeUps {
   announce(effects: Effects): void {
     this.#watch.expectOwnWrites();
     for (const waiter of this.#waiters) {
-      if (effects.dueAt[waiter.topic] < waiter.until) waiter.wake();
+      if (effects.dueAt[waiter.topic] < waiter.until) waiter.wake('own');
     }
     const { finished: instanceIds, outputs } = effects;
     if (instanceIds.length > 0) this.#notify({ kind: 'finished', instanceIds, outputs });
@@ -117,14 +121,14 @@ export class WakeUps {
 
   /** Ends all waits and notifies listeners, after the store became unusable: their next call rejects. */
   wakeAll(): void {
-    for (const { wake } of this.#waiters) wake();
+    for (const { wake } of this.#waiters) wake('none');
     this.#notify({ kind: 'changed' });
   }
 
   /** Ends all waits and removes all listeners. */
   close(): void {
     this.#listeners.clear();
-    for (const { wake } of this.#waiters) wake();
+    for (const { wake } of this.#waiters) wake('none');
     this.#stopWatchIfIdle();
   }
 
@@ -143,7 +147,7 @@ export class WakeUps {
 
   /** Called when another connection has committed. */
   #onChange(): void {
-    for (const { wake } of this.#waiters) wake();
+    for (const { wake } of this.#waiters) wake('foreign');
     this.#notify({ kind: 'changed' });
     this.#notifyForeignChanges();
     const fresh = this.#readNewCancels();

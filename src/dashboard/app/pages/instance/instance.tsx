@@ -22,6 +22,7 @@ import { useInstance, type InstanceState } from './instance-data.ts';
 import { Payloads } from './payloads.tsx';
 import { Raw } from './raw.tsx';
 import { State } from './state.tsx';
+import { Stream } from './stream.tsx';
 import { TimelineTab } from './timeline/timeline-tab.tsx';
 import { Tree } from './tree.tsx';
 
@@ -141,6 +142,7 @@ function Shown({
     ['tree', 'Tree'],
     ['payloads', 'Payloads'],
     ['state', 'State'],
+    ['stream', 'Stream'],
     ['executions', 'Executions'],
     ['raw', 'Raw'],
   ];
@@ -180,6 +182,7 @@ function Shown({
       {current === 'tree' && <Tree id={id} />}
       {current === 'payloads' && <Payloads data={data} />}
       {current === 'state' && <State data={data} />}
+      {current === 'stream' && <Stream data={data} />}
       {current === 'executions' && <Executions id={id} current={instance.executionId} />}
       {current === 'raw' && <Raw data={data} />}
     </>

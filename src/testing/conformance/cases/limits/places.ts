@@ -85,6 +85,57 @@ export const limitPlaces: Capability = {
       },
     },
     {
+      id: 'limit/calls-of-a-task-count-with-its-runs',
+      title: 'calls of a task by orchestrations and its runs share its limits',
+      async run(store) {
+        await declare(store, { global: 2, perKey: 1 });
+        await createKeyed(store, 'a', 1);
+        const name = 'task:task';
+        const keyed = { key: 'a', weight: 1 };
+        const { claimed } = await store.begin('o', {
+          workItems: [
+            workItem(1, { name, lane: keyed, claimMs: lockMs }),
+            workItem(2, { name, claimMs: lockMs }),
+            workItem(3, { name, lane: { key: 'b', weight: 1 } }),
+          ],
+        });
+        assert.deepEqual(claimed, []);
+        const [run, call] = await store.claimWorkInOrder();
+        const parts = [run, call].map((item) => [item?.kind, item?.name, item?.operation]);
+        assert.deepEqual(parts, [
+          ['task', 'task', 1],
+          ['activity', name, 2],
+        ]);
+        assert.equal(await runningOf(store), 2);
+        await claimExactly(store, 0);
+        expectCommitted(await store.ackWork(call?.lockToken ?? ''));
+        // The key "a" is in use by the run.
+        assert.equal((await store.claimWorkOne()).operation, 3);
+        await complete(store, run === undefined ? [] : [run]);
+        assert.equal((await store.claimWorkOne()).operation, 1);
+        assert.equal(await runningOf(store), 2);
+      },
+    },
+    {
+      id: 'limit/counts-calls-that-were-queued-before',
+      title: 'calls that were queued or running before their task was limited count',
+      async run(store) {
+        const name = 'task:task';
+        await store.begin('o', {
+          workItems: [workItem(1, { name }), workItem(2, { name }), workItem(3, { name })],
+        });
+        const first = only(await store.claimWork({ max: 1 }), 'item');
+        await declare(store, { global: 2 });
+        await createPlain(store, 2);
+        await claimExactly(store, 1);
+        await claimExactly(store, 0);
+        assert.equal(await runningOf(store), 2);
+        expectCommitted(await store.ackWork(first.lockToken));
+        await claimExactly(store, 1);
+        await claimExactly(store, 0);
+      },
+    },
+    {
       id: 'limit/a-limited-item-is-not-claimed-at-insert',
       title: 'an item of a limited activity is not claimed at its insert',
       async run(store) {

@@ -1,0 +1,331 @@
+import type { Hint, Provider } from '../../../src/providers/contract/provider.ts';
+import type { TransactionAck } from '../../../src/providers/contract/transactional.ts';
+import type { CommitResult, Turn } from '../../../src/providers/contract/turn.ts';
+import type { WorkItem } from '../../../src/providers/contract/work-queue.ts';
+import type { NewInstance } from '../../../src/providers/contract/instances.ts';
+import type { ObservedCall } from '../engine/connection.ts';
+import type { SimProcess, World } from '../engine/scheduler.ts';
+
+/** A lease on a work item or an instance. */
+interface Claim {
+  readonly process: SimProcess;
+  /** The item or instance. */
+  readonly key: string;
+  readonly token: string;
+  until: number;
+  isFree: boolean;
+  /** When its process asked for it, by the world's clock. */
+  readonly cancel: boolean;
+}
+
+type Call<M extends keyof Provider> = Provider[M] extends (
+  ...args: infer Args
+) => Promise<infer Result>
+  ? { readonly args: Args; readonly result: Result }
+  : never;
+
+/** The key of a work item, as handlers see it in their idempotency key. */
+function itemKey(
+  item: Pick<WorkItem, 'instanceId' | 'incarnation' | 'executionId' | 'operation'>,
+): string {
+  const { instanceId, incarnation, executionId, operation } = item;
+  return `${instanceId}/${incarnation}/${executionId}.${operation}`;
+}
+
+/**
+ * Checks the claims of all processes: at most one holder, no write after a lease, one outcome per item, and no start of a
+ * handler after its cancel was delivered or its lease ended.
+ */
+export class ClaimCheck {
+  readonly starts = new Map<string, number>();
+  /** The signals of handlers that are at work. */
+  readonly working = new Set<AbortSignal>();
+  readonly #world: World;
+  readonly #now: () => number;
+  readonly #byToken = new Map<string, Claim>();
+  readonly #holders = new Map<string, Claim>();
+  readonly #settled = new Set<string>();
+  readonly #claimedBy = new WeakMap<SimProcess, Map<string, Claim>>();
+  readonly #toldToStop = new WeakMap<SimProcess, Set<string>>();
+  readonly #instances = new Map<string, string>();
+  /** The signals of the handlers that were started, by lock token. */
+  readonly #signals = new Map<string, AbortSignal>();
+
+  constructor(world: World, now: () => number) {
+    this.#world = world;
+    this.#now = now;
+  }
+
+  /** Observes a committed call. */
+  observe({ process, method, args, result }: ObservedCall): void {
+    const call = { args, result } as never;
+    switch (method as keyof Provider) {
+      case 'createInstances':
+        return this.#created(process, call);
+      case 'fetchWorkItems':
+        return this.#fetchedItems(process, call);
+      case 'fetchOrchestrationItems':
+        return this.#fetchedInstances(process, call);
+      case 'ackOrchestrationItems':
+        return this.#ackedInstances(process, call);
+      case 'ackTurns':
+        return this.#ackedTurns(process, call);
+      case 'ackWorkItems':
+        return this.#ackedItems(call);
+      case 'renewWorkItemLocks':
+      case 'renewOrchestrationLocks':
+        return this.#renewed(call);
+      case 'abandonWorkItems':
+      case 'retryWorkItems':
+      case 'abandonOrchestrationItems':
+        return this.#handedBack(call);
+      case 'transact':
+        return this.#transacted({ process, method, args, result });
+      default:
+    }
+  }
+
+  /** A transaction of the application commits one ack. */
+  #transacted({ process, args, result }: ObservedCall): void {
+    const one = args[0] as TransactionAck | undefined;
+    const commit = result as CommitResult;
+    if (one === undefined || !commit.ok) return;
+    const observe = (
+      method: keyof Provider,
+      acks: readonly unknown[],
+      results: readonly unknown[],
+    ) => this.observe({ process, method, args: [acks], result: results });
+    if (one.kind === 'workItem') observe('ackWorkItems', [one.ack], [commit]);
+    else if (one.kind === 'workItems') {
+      const acks = one.acks.map(({ ack }) => ack);
+      observe('ackWorkItems', acks, commit.items ?? acks.map(() => commit));
+    } else if (one.kind === 'turn') observe('ackTurns', [one.ack], [commit]);
+    else if (one.kind === 'orchestration') observe('ackOrchestrationItems', [one.ack], [commit]);
+  }
+
+  /** Observes a response that reaches its process. */
+  delivered({ process, method, args, result }: ObservedCall): void {
+    if (method !== 'renewWorkItemLocks') return;
+    const call = { args, result } as Call<'renewWorkItemLocks'>;
+    for (const [index, { lockToken }] of call.args[0].entries()) {
+      const renewal = call.result[index];
+      if (renewal?.held === true && renewal.cancel !== null) this.#tell(process, lockToken);
+    }
+  }
+
+  hinted(process: SimProcess, hint: Hint): void {
+    if (hint.kind !== 'cancelRequested') return;
+    for (const token of hint.lockTokens) {
+      const claim = this.#byToken.get(token);
+      // A hint can be earlier than the response with the claim; the worker then does not know the token.
+      if (hint.cancels?.has(token) === true && claim?.process === process && this.#isKnown(claim)) {
+        this.#tell(process, token);
+      }
+    }
+  }
+
+  /** A handler starts. */
+  started(process: SimProcess, key: string, signal: AbortSignal): void {
+    const world = this.#world;
+    this.starts.set(key, (this.starts.get(key) ?? 0) + 1);
+    world.note(`${process.name} starts ${key}`);
+    const own = this.#claimedBy.get(process)?.get(key);
+    if (own === undefined) return world.violate(`${process.name} starts ${key} without a claim`);
+    this.#known.add(own);
+    this.#signals.set(own.token, signal);
+    if (this.#toldToStop.get(process)?.has(own.token) === true) {
+      return world.violate(`${process.name} starts ${key} after its cancel was delivered`);
+    }
+    if (own.cancel) return world.violate(`${process.name} starts ${key}, which it got as canceled`);
+    // It cannot check its lease after it was stopped in the middle of a step.
+    if (process.stalledIn === world.steps) return;
+    if (own.isFree && !this.#settled.has(key)) {
+      return world.violate(`${process.name} starts ${key} after it gave up its claim`);
+    }
+    const lateMs = this.#now() + (process.at - world.now) - own.until;
+    if (lateMs >= 0) {
+      world.violate(`${process.name} starts ${key} ${Math.round(lateMs)} ms after its lease ended`);
+    } else if (this.#settled.has(key)) {
+      world.violate(`${process.name} starts ${key}, whose outcome is recorded`);
+    }
+  }
+
+  /** A step of `ctx.run` starts. Its process holds the instance. */
+  startedStep(process: SimProcess, key: string): void {
+    const world = this.#world;
+    this.starts.set(key, (this.starts.get(key) ?? 0) + 1);
+    world.note(`${process.name} starts step ${key}`);
+    const own = this.#claimedBy.get(process)?.get(key.slice(0, key.lastIndexOf('/')));
+    if (own === undefined || process.stalledIn === world.steps) return;
+    const lateMs = this.#now() + (process.at - world.now) - own.until;
+    if (lateMs >= 0) {
+      world.violate(`${process.name} starts step ${key} ${Math.round(lateMs)} ms after its lease`);
+    }
+  }
+
+  /** The ids of the instances of all work items that are claimed. */
+  heldInstances(): readonly string[] {
+    const now = this.#now();
+    const held: string[] = [];
+    for (const { key, isFree, until } of this.#holders.values()) {
+      if (!isFree && until > now) held.push(key.slice(0, key.indexOf('/')));
+    }
+    return held;
+  }
+
+  readonly #known = new WeakSet<Claim>();
+
+  #isKnown(claim: Claim): boolean {
+    return this.#known.has(claim);
+  }
+
+  #tell(process: SimProcess, token: string): void {
+    const tokens = this.#toldToStop.get(process) ?? new Set();
+    this.#toldToStop.set(process, tokens.add(token));
+    const signal = this.#signals.get(token);
+    if (signal === undefined) return;
+    this.#world.add(process, 'has got a cancel', () => {
+      const claim = this.#byToken.get(token);
+      if (claim !== undefined && this.working.has(signal) && !signal.aborted) {
+        this.#world.violate(`${process.name} does not abort ${claim.key} after its cancel arrived`);
+      }
+    });
+  }
+
+  #claim(process: SimProcess, claim: Omit<Claim, 'process' | 'isFree'>): void {
+    const { key } = claim;
+    const holder = this.#holders.get(key);
+    if (holder !== undefined && !holder.isFree && holder.until > this.#now()) {
+      this.#world.violate(`${process.name} claims ${key} while ${holder.process.name} holds it`);
+    }
+    const held: Claim = { ...claim, process, isFree: false };
+    this.#holders.set(key, held);
+    this.#byToken.set(claim.token, held);
+    const own = this.#claimedBy.get(process) ?? new Map<string, Claim>();
+    this.#claimedBy.set(process, own.set(key, held));
+  }
+
+  #claimAtInsert(
+    process: SimProcess,
+    instance: string,
+    turn: Pick<Turn, 'workItems'>,
+    claimed: readonly { readonly operation: number; readonly lockToken: string }[],
+  ): void {
+    for (const { operation, lockToken: token } of claimed) {
+      const item = turn.workItems.find((one) => one.operation === operation);
+      const until = this.#now() + (item?.claimMs ?? 0);
+      this.#claim(process, { key: `${instance}.${operation}`, token, until, cancel: false });
+    }
+  }
+
+  #created(process: SimProcess, { args, result }: Call<'createInstances'>): void {
+    for (const [index, one] of args[0].entries()) {
+      const created = result[index];
+      if (created?.kind !== 'created') continue;
+      const { instanceId, incarnation, firstTurn }: NewInstance = one;
+      this.#instances.set(incarnation, instanceId);
+      if (firstTurn === undefined) continue;
+      this.#claimAtInsert(process, `${instanceId}/${incarnation}/1`, firstTurn, created.claimed);
+    }
+  }
+
+  #fetchedItems(process: SimProcess, { args, result }: Call<'fetchWorkItems'>): void {
+    for (const item of result) {
+      const until = this.#now() + args[0].lockMs;
+      const cancel = item.cancel !== null;
+      this.#claim(process, { key: itemKey(item), token: item.lockToken, until, cancel });
+    }
+  }
+
+  #fetchedInstances(process: SimProcess, { args, result }: Call<'fetchOrchestrationItems'>): void {
+    for (const { instanceId, incarnation, executionId, lockToken: token } of result) {
+      this.#instances.set(incarnation, instanceId);
+      const key = `${instanceId}/${incarnation}`;
+      const until = this.#now() + args[0].lockMs;
+      this.#claim(process, { key, token, until, cancel: false });
+      this.#executions.set(token, `${key}/${executionId}`);
+    }
+  }
+
+  readonly #executions = new Map<string, string>();
+
+  #ackedInstances(process: SimProcess, { args, result }: Call<'ackOrchestrationItems'>): void {
+    for (const [index, { lockToken, turn, keep }] of args[0].entries()) {
+      const acked = result[index];
+      if (acked?.ok !== true) continue;
+      const claim = this.#write(lockToken, 'a turn was acked');
+      if (claim !== undefined && !(keep === true && acked.kept === true)) claim.isFree = true;
+      const execution = this.#executions.get(lockToken);
+      if (execution !== undefined) this.#claimAtInsert(process, execution, turn, acked.claimed);
+    }
+  }
+
+  #ackedTurns(process: SimProcess, { args, result }: Call<'ackTurns'>): void {
+    for (const [index, ack] of args[0].entries()) {
+      const acked = result[index];
+      if (acked?.ok !== true) continue;
+      for (const token of ack.lockTokens) this.#settle(token, acked);
+      const { incarnation, executionId, turn } = ack;
+      const instanceId = ack.instanceId ?? this.#instances.get(incarnation);
+      const execution = `${instanceId}/${incarnation}/${executionId}`;
+      this.#claimAtInsert(process, execution, turn, acked.claimed);
+    }
+  }
+
+  #ackedItems({ args, result }: Call<'ackWorkItems'>): void {
+    for (const [index, { lockToken, outcome }] of args[0].entries()) {
+      const acked = result[index];
+      if (acked?.ok !== true) continue;
+      if (outcome.kind === 'failed' && outcome.failure.includes('"POISON"')) {
+        this.#world.violate(
+          `${this.#byToken.get(lockToken)?.key} is poison, although its code is not`,
+        );
+      }
+      if (outcome.kind !== 'skipped') this.#settle(lockToken, acked);
+    }
+  }
+
+  #renewed({ args, result }: Call<'renewWorkItemLocks'> | Call<'renewOrchestrationLocks'>): void {
+    const [renewals, extendMs] = args;
+    for (const [index, renewal] of renewals.entries()) {
+      const renewed = result[index];
+      const isHeld = typeof renewed === 'boolean' ? renewed : renewed?.held === true;
+      if (!isHeld) continue;
+      const token = typeof renewal === 'string' ? renewal : renewal.lockToken;
+      const claim = this.#write(token, 'a lease was renewed');
+      if (claim !== undefined) claim.until = this.#now() + extendMs;
+    }
+  }
+
+  #handedBack({
+    args,
+    result,
+  }: Call<'abandonWorkItems'> | Call<'retryWorkItems'> | Call<'abandonOrchestrationItems'>): void {
+    for (const [index, { lockToken }] of args[0].entries()) {
+      const claim = this.#byToken.get(lockToken);
+      if (result[index] !== false && claim !== undefined) claim.isFree = true;
+    }
+  }
+
+  #settle(token: string, _result: CommitResult): void {
+    const claim = this.#write(token, 'an outcome was recorded');
+    if (claim === undefined) return;
+    if (this.#settled.has(claim.key)) {
+      this.#world.violate(`${claim.key} has two recorded outcomes`);
+    }
+    this.#settled.add(claim.key);
+    claim.isFree = true;
+  }
+
+  /** A write with a token was accepted: it must hold its item. */
+  #write(token: string, what: string): Claim | undefined {
+    const claim = this.#byToken.get(token);
+    if (claim === undefined) return undefined;
+    const isHeld = !claim.isFree && claim.until > this.#now();
+    if (!isHeld || this.#holders.get(claim.key) !== claim) {
+      const { name } = claim.process;
+      this.#world.violate(`${what} for ${claim.key} with a token of ${name} that holds nothing`);
+    }
+    return claim;
+  }
+}

@@ -1,0 +1,55 @@
+/**
+ * `npm run sim:bugs`: searches for each planted bug from seed 1 on, up to `--seeds` (default 2,000). `--recorded` begins
+ * with the seed that found it before. Prints one line of JSON per bug. `--shrink <fault>` prints the smallest run that
+ * shows one of them.
+ */
+import { parseArgs } from 'node:util';
+import type { PlantedBug } from './planted-bugs/planted-bug.ts';
+import { plantedBugs } from './planted-bugs/planted-bugs.ts';
+import { shrink, timeline } from './shrink.ts';
+import { simulate } from './simulation.ts';
+
+const { values } = parseArgs({
+  options: {
+    seeds: { type: 'string', default: '2000' },
+    recorded: { type: 'boolean', default: false },
+    shrink: { type: 'string' },
+  },
+});
+
+interface Finding {
+  readonly fault: string;
+  readonly seed?: number;
+  readonly violation?: string | undefined;
+}
+
+async function find(bug: PlantedBug, seeds: Iterable<number>): Promise<Finding> {
+  for (const seed of seeds) {
+    const { violations } = await simulate({ seed, bug });
+    if (violations.length > 0) return { fault: bug.fault, seed, violation: violations[0] };
+  }
+  return { fault: bug.fault };
+}
+
+function* range(most: number, first?: number): Generator<number> {
+  if (first !== undefined) yield first;
+  for (let seed = 1; seed <= most; seed++) yield seed;
+}
+
+// Broken code may reject anywhere.
+process.on('unhandledRejection', () => undefined);
+let missed = 0;
+const wanted = plantedBugs.filter(({ bug }) => (values.shrink ?? bug.fault) === bug.fault);
+for (const { bug, seed } of wanted) {
+  const seeds = range(Number(values.seeds), values.recorded ? seed : undefined);
+  const finding = await find(bug, seeds);
+  if (finding.seed === undefined) missed += 1;
+  if (values.shrink === undefined || finding.seed === undefined) {
+    console.log(JSON.stringify(finding));
+    continue;
+  }
+  const { report, runs, decisionsBefore } = await shrink({ seed: finding.seed, bug });
+  console.log(timeline(report).join('\n'));
+  console.log(JSON.stringify({ decisionsBefore, decisions: report.decisions, runs }));
+}
+process.exit(missed === 0 ? 0 : 1);

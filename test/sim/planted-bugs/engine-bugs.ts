@@ -1,0 +1,201 @@
+import { CompletionWaiter } from '../../../src/client/waiting/completion-waiter.ts';
+import { LiveSession } from '../../../src/jobs/live-session.ts';
+import { DeferredWrites } from '../../../src/providers/sqlite/batches/deferred-writes.ts';
+import { Lanes } from '../../../src/providers/sqlite/limits/lanes.ts';
+import { InstanceStops } from '../../../src/providers/sqlite/stopping/instance-stops.ts';
+import { InstanceLocks } from '../../../src/providers/sqlite/tables/instance-locks.ts';
+import { InstanceRows } from '../../../src/providers/sqlite/tables/instance-rows.ts';
+import { ItemCancels } from '../../../src/providers/sqlite/tables/item-cancels.ts';
+import { Messages } from '../../../src/providers/sqlite/tables/messages.ts';
+import { WorkItems } from '../../../src/providers/sqlite/tables/work-items.ts';
+import { WakeUps } from '../../../src/providers/sqlite/wakeups/wake-ups.ts';
+import { MessageBatch } from '../../../src/replay/message-batch.ts';
+import { Slots } from '../../../src/runtime/activities/concurrency.ts';
+import { ActivityRun } from '../../../src/runtime/activities/activity-run.ts';
+import { Leases } from '../../../src/runtime/leases/leases.ts';
+import { TurnLifecycle } from '../../../src/runtime/turns/turn-lifecycle.ts';
+import { WarmCache } from '../../../src/runtime/turns/warm-cache.ts';
+import { Completions } from '../../../src/runtime/turns/completions.ts';
+import { Scheduler } from '../../../src/schedules/scheduler.ts';
+import type { PlantedBug } from './planted-bug.ts';
+
+type Methods = Record<string, (...args: never[]) => unknown>;
+
+/** Replaces a method of a class. Returns a function that restores it. */
+function replace<T extends object & { [K in keyof T]: T[K] }>(
+  of: { readonly prototype: T },
+  name: keyof T & string,
+  make: (original: (...args: unknown[]) => unknown) => (this: T, ...args: never[]) => unknown,
+): () => () => void {
+  return () => {
+    const prototype: Methods = of.prototype;
+    const original = prototype[name] as (...args: unknown[]) => unknown;
+    prototype[name] = make(original);
+    return () => void (prototype[name] = original as never);
+  };
+}
+
+const never = () => () => undefined;
+
+/** Guards of the runtime, the client and the SQLite provider, removed one by one. */
+export const engineBugs: readonly PlantedBug[] = [
+  {
+    fault: 'a handler starts although its lease has ended',
+    breakEngine: replace(Leases, 'isHeld', () => () => true),
+  },
+  {
+    fault: 'a worker counts a lease from the response instead of the request',
+    breakEngine: replace(
+      Leases,
+      'add',
+      (original) =>
+        function add(this: unknown, lease: unknown, claimedAt: number) {
+          return original.call(this, lease, claimedAt + 150);
+        },
+    ),
+  },
+  {
+    fault: 'a worker measures leases with the wall clock, which steps',
+    breakClock: (clock, wall) => ({ ...clock, monotonic: () => wall.now() }),
+    weather: { skewMs: 2_000, storeWakes: false, pollMs: 250, rates: { step: 0.05, stop: 0.006 } },
+  },
+  {
+    fault: 'a lost lease does not end its run',
+    breakEngine: replace(ActivityRun, 'onLost', never),
+  },
+  {
+    fault: 'a delivered cancel does not abort its run',
+    breakEngine: replace(ActivityRun, 'onCancel', never),
+  },
+  {
+    fault: 'a slot is not freed when its run ends',
+    breakEngine: replace(Slots, 'release', never),
+  },
+  {
+    fault: 'a warm instance stays cached after its turn was refused',
+    breakEngine: replace(TurnLifecycle, 'rejected', never),
+  },
+  {
+    fault: 'a warm instance that ended elsewhere runs its next turn',
+    breakEngine: replace(WarmCache, 'evict', never),
+  },
+  {
+    fault: 'outcomes that wait for a busy instance are forgotten',
+    breakEngine: replace(Completions, 'release', never),
+  },
+  {
+    fault: 'the answer in the same turn as a cancel is dropped',
+    breakEngine: replace(MessageBatch, 'answerTo', never),
+  },
+  {
+    fault: 'events that a turn did not await are not carried over',
+    breakEngine: replace(
+      MessageBatch,
+      'carry',
+      (original) =>
+        function carry(this: unknown) {
+          return original.call(this, []);
+        },
+    ),
+  },
+  {
+    fault: 'a commit does not wake a fetch that waits for work',
+    breakEngine: replace(
+      WakeUps,
+      'announce',
+      (original) =>
+        function announce(this: unknown, effects: object) {
+          const dueAt = { work: Infinity, orchestrations: Infinity };
+          return original.call(this, Object.assign(Object.create(effects) as object, { dueAt }));
+        },
+    ),
+  },
+  {
+    fault: 'a due timer does not wake a fetch',
+    breakEngine: replace(
+      WakeUps,
+      'wait',
+      (original) =>
+        function wait(this: unknown, options: object) {
+          return original.call(this, { ...options, until: Number.MAX_SAFE_INTEGER });
+        },
+    ),
+  },
+  {
+    fault: 'an expired lease of a work item is accepted',
+    breakEngine: replace(
+      WorkItems,
+      'heldBy',
+      (original) =>
+        function heldBy(this: unknown, token: string, _now: number, options: unknown) {
+          return original.call(this, token, 0, options);
+        },
+    ),
+  },
+  {
+    fault: 'an expired claim of an instance is accepted',
+    breakEngine: replace(
+      InstanceRows,
+      'getHeld',
+      (original) =>
+        function getHeld(this: unknown, token: string) {
+          return original.call(this, token, 0);
+        },
+    ),
+  },
+  {
+    fault: 'an expired claim of an instance is renewed',
+    breakEngine: replace(
+      InstanceLocks,
+      'renew',
+      (original) =>
+        function renew(this: unknown, token: string, _now: number, until: number) {
+          return original.call(this, token, 0, until);
+        },
+    ),
+  },
+  {
+    fault: 'a cancel does not reach claimed work',
+    breakEngine: replace(ItemCancels, 'cancelRequested', () => () => []),
+  },
+  {
+    fault: 'an instance ends as canceled while its work runs',
+    breakEngine: replace(ItemCancels, 'hasAttended', () => () => false),
+  },
+  {
+    fault: 'the children of an instance are not canceled with it',
+    breakEngine: replace(InstanceStops, 'requestChildren', never),
+  },
+  {
+    fault: 'an ack leaves its messages in the queue',
+    breakEngine: replace(Messages, 'delete', never),
+  },
+  {
+    fault: 'a released instance with messages is not claimable',
+    breakEngine: replace(InstanceLocks, 'touch', () => () => true),
+  },
+  {
+    fault: 'writes that were deferred in a group are dropped',
+    breakEngine: replace(DeferredWrites, 'flush', never),
+  },
+  {
+    fault: 'an enqueued item does not make its lane ready',
+    breakEngine: replace(Lanes, 'enqueue', never),
+  },
+  {
+    fault: 'a closed session does not cancel its jobs',
+    breakEngine: replace(LiveSession, 'leave', () => () => Promise.resolve()),
+  },
+  {
+    fault: 'a schedule that was put does not fire',
+    breakEngine: replace(Scheduler, 'start', never),
+  },
+  {
+    fault: 'a client waits for an output and reads none',
+    breakEngine: replace(
+      CompletionWaiter,
+      'waitForOutput',
+      () => () => new Promise<never>(() => undefined),
+    ),
+  },
+];

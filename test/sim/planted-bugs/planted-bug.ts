@@ -1,0 +1,18 @@
+import type { Intact } from '../../conformance/broken/broken-provider.ts';
+import type { Clock } from '../../../src/model/clock.ts';
+import type { Provider } from '../../../src/providers/contract/provider.ts';
+import type { Weather } from '../engine/weather.ts';
+
+/** A guard of the engine that a test removes. The simulation must find that. */
+export interface PlantedBug {
+  /** The behaviour without the guard. */
+  readonly fault: string;
+  /** Replaces methods of the store. */
+  readonly breakStore?: (intact: Intact) => Partial<Provider>;
+  /** Replaces methods of classes of the engine. Returns a function that restores them. */
+  readonly breakEngine?: () => () => void;
+  /** Replaces the clock of each process. `wall` is the clock of its machine, which steps. */
+  readonly breakClock?: (clock: Clock, wall: Clock) => Clock;
+  /** Conditions under which it shows. */
+  readonly weather?: Partial<Weather>;
+}
