@@ -20,13 +20,13 @@ export interface Platform {
 const { setImmediate, setTimeout, clearTimeout, setInterval, clearInterval } = globalThis;
 const { random } = Math;
 const { now } = Date;
-const webCrypto = globalThis.crypto;
+const fillRandom = globalThis.crypto.getRandomValues.bind(globalThis.crypto);
 
 const system: Platform = {
   now: () => now(),
   monotonic: performance.now.bind(performance),
   random: () => random(),
-  fillRandom: (bytes) => void webCrypto.getRandomValues(bytes),
+  fillRandom: (bytes) => void fillRandom(bytes),
   setImmediate: (callback) => void setImmediate(callback),
   setTimeout: (callback, ms) => setTimeout(callback, ms),
   clearTimeout: (timeout) => clearTimeout(timeout),

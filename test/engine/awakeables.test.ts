@@ -91,6 +91,16 @@ describeEngine(
       expect(await handle.result()).toBe('TIMEOUT');
     });
 
+    it('one orchestration creates more tokens than the pool of random digits holds', async () => {
+      const many = orchestration('many', async (ctx) => {
+        const created = Array.from({ length: 300 }, () => ctx.awakeable<number>().token);
+        await ctx.sleep(1);
+        return new Set(created).size;
+      });
+      const { client } = await open({ orchestrations: [many] });
+      expect(await (await client.start(many)).result()).toBe(300);
+    });
+
     it('continue-as-new closes the tokens of the execution that ended', async () => {
       tokens.clear();
       const twice = orchestration('twice', async (ctx, round: number) => {
