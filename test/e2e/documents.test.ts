@@ -18,6 +18,8 @@ const documents = [
   'README.md',
   'ARCHITECTURE.md',
   'CONTRIBUTING.md',
+  'CHANGELOG.md',
+  'SECURITY.md',
   ...globSync('docs/**/*.md', { cwd: root }),
 ];
 
@@ -36,6 +38,20 @@ function snippetsOf(document: string): Snippet[] {
 
 const snippets = documents.flatMap(snippetsOf);
 
+/** The anchors that GitHub gives the headings of a document. */
+function anchorsOf(document: string): ReadonlySet<string> {
+  const text = readFileSync(join(root, document), 'utf8').replaceAll(/^```.*?^```/gms, '');
+  return new Set(
+    [...text.matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) =>
+      heading
+        .trim()
+        .toLowerCase()
+        .replaceAll(/[^\w\- ]/g, '')
+        .replaceAll(' ', '-'),
+    ),
+  );
+}
+
 describe('documents', () => {
   it.each(documents)('%s links only to existing files', (document) => {
     const text = readFileSync(join(root, document), 'utf8');
@@ -44,6 +60,17 @@ describe('documents', () => {
     );
     const missing = links.filter((to) => !existsSync(join(root, dirname(document), to)));
     expect(missing).toEqual([]);
+  });
+
+  it.each(documents)('%s links only to existing headings', (document) => {
+    const text = readFileSync(join(root, document), 'utf8');
+    const missing = [...text.matchAll(/\]\((?!https?:)([^)#\s]*)#([^)\s]+)\)/g)].filter(
+      ([, to, anchor]) => {
+        const target = to ? join(dirname(document), to) : document;
+        return target.endsWith('.md') && !anchorsOf(target).has(anchor ?? '');
+      },
+    );
+    expect(missing.map(([link]) => link)).toEqual([]);
   });
 
   it('ARCHITECTURE.md names only existing files', () => {
