@@ -247,7 +247,7 @@ export const instanceRoutes = {
     path: '/v1/bulk/why',
     role: 'read',
     summary:
-      'Explains up to 200 instances in one short sentence each, with their rows as in a list, the worker and the time of the last progress. Unknown ids are left out. A result may be 500 ms old, unless a stream of this server has reported a change since.',
+      'Explains up to 200 instances in one short sentence each. Returns their rows as in a list, the worker and the time of the last progress. Unknown ids are left out. A result may be 500 ms old, unless a stream of this server has reported a change since.',
     body: z.strictObject({ ids: z.array(id).min(1).max(200) }),
     response: z.strictObject({
       items: z.array(

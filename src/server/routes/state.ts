@@ -28,7 +28,7 @@ export const stateRoutes = {
     path: '/v1/bulk/wait-state',
     role: 'read',
     summary:
-      'Waits until at least one of several instances has a version above `after`, of a key of its state or of its custom status, or will never have one, or `timeoutMs` has passed. Returns the results so far.',
+      'Waits until one of several instances has a version above `after`, of a key of its state or of its custom status. Also ends if an instance will never have one, or when `timeoutMs` has passed. Returns the results so far.',
     body: z.strictObject({
       waits: z
         .array(
