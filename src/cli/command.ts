@@ -22,7 +22,7 @@ export interface Operand {
  */
 type OptionValue = 'text' | 'number' | 'duration' | 'time' | 'json' | 'path' | readonly string[];
 
-/** An option of a command. An option name is a flag in all commands, or takes a value in all. */
+/** An option of a command. An option name is a flag in all commands, or takes a value in all of them. */
 export interface Option {
   readonly name: string;
   readonly short?: string;

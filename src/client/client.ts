@@ -507,9 +507,10 @@ export abstract class Client extends ReadingClient implements Submitter {
   }
 
   /**
-   * Reads the stream of a run: the chunks that its handlers and its orchestration emit with `ctx.emit`, from the oldest
-   * kept one or behind `after`, until the run has ended and all were read. Any number of readers can read it. Rejects
-   * with `INSTANCE_NOT_FOUND`, with `CURSOR_UNKNOWN` for an `after` of another stream, and with `STREAM_TAKEN` for a job.
+   * Reads the stream of a run: the chunks that its handlers and its orchestration emit with `ctx.emit`. Starts with the
+   * oldest kept chunk, or after the cursor `after`. Ends when the run has ended and all chunks were read. Any number of
+   * readers can read it. Rejects with `INSTANCE_NOT_FOUND`, with `CURSOR_UNKNOWN` for an `after` of another stream, and
+   * with `STREAM_TAKEN` for a job.
    */
   async *stream<Chunk = unknown>(
     id: string,

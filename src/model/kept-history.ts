@@ -84,7 +84,7 @@ export function moveCut(events: readonly HistoryEvent[], count: number): number 
   if (!('operation' in answer) || !finishedAnswers.has(answer.kind)) {
     return count;
   }
-  // No event records when a step was issued, so that its turn cannot be told from earlier ones of the same time.
+  // No event records when a step was issued, so its turn cannot be distinguished from earlier ones of the same time.
   if (answer.kind === 'stepCompleted' || answer.kind === 'stepFailed') return count;
   // Two turns can have the same time. No turn answers an operation that it issued itself.
   let first = next;

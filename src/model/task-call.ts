@@ -1,8 +1,8 @@
 const prefix = 'task:';
 
 /**
- * The name of the activity that runs a task for an orchestration. Every worker that has the task has this activity, so
- * that a call of a task is claimed, canceled, retried and recorded as a call of an activity.
+ * The name of the activity that runs a task for an orchestration. Every worker that has the task has this activity. A
+ * call of a task is therefore claimed, canceled, retried and recorded as a call of an activity.
  */
 export function taskActivityName(task: string): string {
   return prefix + task;

@@ -10,7 +10,7 @@ it('a context is sampled if the last bit of its flags is set', () => {
 
 const ids = `00-${'1'.repeat(32)}-${'2'.repeat(16)}`;
 
-it('a stored context is the same when it is read, and the time of an unsampled one is unknown', () => {
+it('a stored trace context is read back unchanged, without a time if it is unsampled', () => {
   const sampled = { traceparent: `${ids}-01`, at: 5 };
   const unsampled = { traceparent: `${ids}-00`, at: 5 };
   const stored = [

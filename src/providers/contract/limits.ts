@@ -167,8 +167,8 @@ export interface ListLimitsParams {
  * definition takes a place, which belongs to the claimed item.
  *
  * A provider must:
- * - never claim more items of a definition than its global limit, or of a key than its limit per key, of tasks and
- *   activities, in all processes together (limit/global-is-never-exceeded, limit/per-key-is-never-exceeded,
+ * - never claim more items than the global limit of their definition and the limit of their key allow, for tasks and
+ *   activities, over all processes (limit/global-is-never-exceeded, limit/per-key-is-never-exceeded,
  *   limit/an-activity-is-limited, shared/limits-hold-over-all-processes)
  * - count the calls of a task by orchestrations, which are items of the activity `task:<name>`, with its runs. A fetch that
  *   names the task claims both (limit/calls-of-a-task-count-with-its-runs, limit/counts-calls-that-were-queued-before)
@@ -210,13 +210,13 @@ export interface ListLimitsParams {
  * - give an instance a place with its first claim, never more than the limits allow, over all processes; let the others
  *   wait in the order of their creation, also if they get messages (begin/never-more-than-the-limit,
  *   begin/holds-over-processes, begin/per-key, begin/a-message-does-not-pass)
- * - serve the keys of an orchestration in turns (begin/keys-take-turns)
+ * - serve the keys of an orchestration fairly (begin/keys-take-turns)
  * - not run the first turn of a start (begin/a-first-turn-is-not-run)
  * - free the place with the end or the deletion of the instance, and wake workers for the next one; keep it over lost claims
  *   and executions (begin/every-end-frees-the-place, begin/an-end-wakes-who-waits, begin/keeps-its-place)
  * - let a waiting instance be stopped and paused; a paused one does not take a place before its resume
  *   (begin/what-waits-can-be-stopped, begin/a-paused-instance-does-not-take-the-place)
- * - apply a change at once, without stopping what has begun; count what began before the definition was limited
+ * - apply a change immediately, without stopping what has begun; count what began before the definition was limited
  *   (begin/a-change-holds-at-once, begin/what-has-begun-counts)
  */
 export interface LimitStore {

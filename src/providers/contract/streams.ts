@@ -88,7 +88,7 @@ export interface StreamPage {
 }
 
 /**
- * The streams of runs. A run that is not a job has a recorded stream: any number of readers read it by number, and it is
+ * The streams of runs. A run that is not a job has a recorded stream. Any number of readers read it by number, and it is
  * deleted with its instance. Handlers and steps append to it under their claim, turns with their commit (`Turn.emitted`).
  *
  * The stream of a job is for its caller: bounded, ordered, and deleted as it is read. Delivery is at least once: a repeated

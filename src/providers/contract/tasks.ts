@@ -11,7 +11,7 @@ export interface NewTask {
   /** Hash of the canonical input. A task with the same id, name and hash is a repeat. */
   readonly inputHash: string;
   readonly payload: Payload | null;
-  /** Opaque to the store: what the worker needs besides the input, including the headers. */
+  /** Opaque to the store: what the worker needs in addition to the input, including the headers. */
   readonly options: string | null;
   /** Higher first, then first in. An integer from -100 to 100. */
   readonly priority: number;

@@ -15,7 +15,7 @@ export interface NewWorkItem {
   readonly operation: number;
   readonly name: string;
   readonly payload: Payload | null;
-  /** Opaque to the store: what the worker needs besides the input. */
+  /** Opaque to the store: what the worker needs in addition to the input. */
   readonly options: string | null;
   /** What a cancel does to it. `abandon` is never flagged. */
   readonly cancellation: CancellationType;

@@ -27,7 +27,7 @@ export function isPageOver(
   return examined >= Math.max(minExamined, 2 * limit) && platform.monotonic() - begun > maxPageMs;
 }
 
-// A smaller statement spends most of its time outside of its rows.
+// A smaller statement spends most of its time on overhead, not on rows.
 const minSlice = 250;
 
 /** Rows of the next slice of a page: twice the last ones, but not more than fit into the time that is left. */

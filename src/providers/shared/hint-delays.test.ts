@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { HintDelays, sinceWhen } from './hint-delays.ts';
 
-it('each miss doubles the delay from 4 to 32 ms, and work that is found ends it', () => {
+it('each miss doubles the delay from 4 to 32 ms, and a fetch that finds work resets it', () => {
   const delays = new HintDelays({ isEnabled: true });
   const seen = Array.from({ length: 6 }, () => {
     const delayMs = delays.get('work');
@@ -14,7 +14,7 @@ it('each miss doubles the delay from 4 to 32 ms, and work that is found ends it'
   expect(delays.get('work')).toBe(0);
 });
 
-it('does not delay when disabled', () => {
+it('disabled delays stay 0 after a miss', () => {
   const delays = new HintDelays({ isEnabled: false });
   delays.missed('work');
   expect(delays.get('work')).toBe(0);

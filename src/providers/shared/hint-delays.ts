@@ -2,11 +2,11 @@ const firstMs = 4;
 const maxMs = 32;
 
 /**
- * How long the fetches of a process leave work to other workers.
+ * Delays the claims of processes that were too slow for new work, so that one worker claims each piece of work.
  *
- * Every process notices new work, but one worker is enough for it. A worker that comes too late claims only work that has been
- * due for some time, twice as long each time up to 32 ms. The worker that finds work claims immediately. If it is busy or has
- * died, the work becomes old enough for the others.
+ * Hints about new work reach every process. A fetch that finds nothing claims only work that has been due for 4 ms, and after
+ * each further miss twice as long, up to 32 ms. A fetch that finds work claims immediately from then on. If that worker is busy
+ * or has died, the others claim the work after their delay.
  */
 export class HintDelays {
   readonly #delays = new Map<string, number>();

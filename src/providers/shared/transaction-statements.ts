@@ -76,7 +76,7 @@ function transactionTimeout(ms: number): PerdureError {
   );
 }
 
-/** Settles with `work`, or rejects after `ms` or when the signal is aborted. `work` goes on, with its result ignored. */
+/** Settles with `work`, or rejects after `ms` or when the signal is aborted. `work` continues, and its result is ignored. */
 export async function withinLimits<T>(
   { ms, signal }: { readonly ms: number; readonly signal: AbortSignal | undefined },
   work: () => Promise<T>,

@@ -55,7 +55,7 @@ export function timeoutFailure(
   return { ...platformFailure('TIMEOUT', message), nonRetryable: false };
 }
 
-/** Whether the worker stops the attempt, and the work goes on elsewhere. */
+/** Whether the worker stops the attempt, and another worker continues the work. */
 export function isOfWorker({ trigger }: CanceledError): boolean {
   return trigger === 'shutdown' || trigger === 'lease_lost';
 }

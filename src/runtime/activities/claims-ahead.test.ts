@@ -36,7 +36,7 @@ function setUp({ runs = 32, ms = 1 } = {}) {
   return { ahead, add, advance, handedBack, timers };
 }
 
-it('there is room after 32 fast runs, and none after a slow one', () => {
+it('a worker claims ahead after 32 fast runs, and not after a slow one', () => {
   expect(setUp({ runs: 31 }).ahead.room).toBe(0);
   const { ahead } = setUp();
   expect(ahead.room).toBe(500);
@@ -44,7 +44,7 @@ it('there is room after 32 fast runs, and none after a slow one', () => {
   expect(ahead.room).toBe(0);
 });
 
-it('there is room again when half of the places are free, and the listener is called once', () => {
+it('a worker claims ahead again when half of the places are free, and the listener is called once', () => {
   const { ahead, add } = setUp();
   let calls = 0;
   ahead.onRoom(() => (calls += 1));

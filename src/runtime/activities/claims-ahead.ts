@@ -1,7 +1,7 @@
 import type { Clock } from '../../model/clock.ts';
 import type { ActivityRun } from './activity-run.ts';
 
-/** The place of a run that was claimed before a slot was free. */
+/** A run that was claimed before a slot was free. */
 export interface PlaceAhead {
   readonly run: ActivityRun;
   /** Resolves when the run has a slot. */
@@ -19,18 +19,18 @@ interface Waiting extends PlaceAhead {
 const maxAhead = 500;
 // A smaller claim would save no time.
 const minBatch = maxAhead / 2;
-// Runs that held their slots for at most `fastMs` until the next ones may be claimed ahead.
+// Claim ahead after this many consecutive runs that held their slots for at most `fastMs`.
 const enoughRuns = 32;
 const fastMs = 50;
-// A run is handed back after that time without a slot: other workers may have one.
+// A run without a slot is handed back after this time: another worker may have a free one.
 const handBackMs = 250;
 
 /**
- * Runs that are claimed before a slot is free, while handlers end within milliseconds. The store then works on the next
- * claim while this process runs the handlers of the last one.
+ * Claims runs before a slot is free, while handlers end within milliseconds. The store then processes the next claim while
+ * this process runs the handlers of the last one.
  *
- * A waiting run has its lease and gets cancels like one that runs. It starts only with a slot, and only if it is neither
- * canceled nor lost. It is handed back when the worker stops, or if no slot becomes free for a while.
+ * A waiting run has its lease and gets cancels like a running one. It starts only with a slot, and only if it is neither
+ * canceled nor lost. It is handed back when the worker stops, and after `handBackMs` without a slot.
  */
 export class ClaimsAhead {
   readonly #clock: Clock;

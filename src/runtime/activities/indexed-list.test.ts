@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { IndexedList } from './indexed-list.ts';
 
-it('keeps every member that was not deleted', () => {
+it('an indexed list keeps every member that was not deleted', () => {
   const list = new IndexedList<{ index: number; readonly name: string }>();
   const [a, b, c] = ['a', 'b', 'c'].map((name) => ({ index: 0, name })) as [
     { index: number; name: string },

@@ -5,8 +5,8 @@ export interface Indexed {
 }
 
 /**
- * A list in no order, whose members know their positions. Unlike a set, it releases a deleted member at once: V8 links the old
- * table of a set to the next one, which keeps members until the next full garbage collection.
+ * An unordered list whose members store their positions. Unlike a set, it releases a deleted member immediately: V8 links the
+ * old table of a set to the next one, which keeps members until the next full garbage collection.
  */
 export class IndexedList<Member extends Indexed> {
   readonly #members: Member[] = [];
@@ -20,7 +20,7 @@ export class IndexedList<Member extends Indexed> {
     this.#members.push(member);
   }
 
-  /** Deletes a member. The last one takes its place. */
+  /** Deletes a member. The last one moves to its position. */
   delete(member: Member): void {
     const last = this.#members.pop();
     if (last === undefined || last === member) return;

@@ -27,7 +27,7 @@ export interface WorkFetcherParams {
 
 const errorPauseMs = 200;
 const flaggedBatch = 100;
-// While handlers end within milliseconds, flagged items of dead workers can wait that long.
+// Maximum delay for flagged items of dead workers, while handlers end within milliseconds.
 const aheadPauseMs = 50;
 // Abort reasons. Symbols, because a default reason would create an error with a stack each time.
 const slotFreed = Symbol('slot freed');
@@ -39,8 +39,8 @@ interface Names {
 }
 
 /**
- * Fetches as much work as there are free slots. A task with a limiter or with batches has its own loop, so that no more is
- * claimed than may start and other tasks do not wait for it. While the slots are saturated, one loop fetches for all of them:
+ * Fetches as much work as there are free slots. A task with a limiter or with batches has its own loop: it claims no more
+ * than may start, and other tasks do not wait for it. While the slots are saturated, one loop fetches for all of them:
  * then priority decides, not the fastest loop.
  */
 export class WorkFetcher {
@@ -70,7 +70,7 @@ export class WorkFetcher {
     }
   }
 
-  /** A run that is claimed ahead would hold a place of its limit, or of a batch, without running. */
+  /** A run that is claimed ahead would hold a place of its limit or batch without running. */
   get #mayClaimAhead(): boolean {
     return this.#sources.length === 0 && !this.#params.handlers.hasSharedLimits;
   }

@@ -28,8 +28,8 @@ const maxBatch = 1_000;
 const maxHinted = 10_000;
 
 /**
- * Renews claims every third of the lease, in batches of 1,000. Skips claims that are younger than a sixth of the lease or
- * were renewed within it, so a claim is renewed after at most half of its lease. Retries a failed renewal until the lease
+ * Renews claims every third of the lease, in batches of 1,000. Skips claims that were made or renewed within the last sixth
+ * of the lease. A claim is therefore renewed after at most half of its lease. Retries a failed renewal until the lease
  * expires. A lease that expired by the monotonic clock is lost, even if the store still has the claim.
  */
 export class Leases<L extends Lease> {

@@ -84,7 +84,7 @@ function declarationOf(
   return limits === undefined ? [] : [{ kind, name: definition?.name ?? '', limits }];
 }
 
-/** Builds without an id of their own are told apart by their code and their limits. */
+/** Derives the id of a build that sets none from its code and its limits. */
 function deriveBuildId(definitions: Definitions, declared: readonly LimitDeclaration[]): string {
   const { buildId } = new Registry(definitions);
   const hash = createHash('sha256').update(JSON.stringify([buildId, declared]));

@@ -1,6 +1,6 @@
 /**
- * Counts promises until they settle. It holds none of them: V8 links the old table of a set to the next one, so that a set
- * which changes often keeps what it held until the next full garbage collection.
+ * Counts promises until they settle, without holding them. A set would keep settled promises: V8 links the old table of a
+ * set to the next one, until the next full garbage collection.
  */
 export class PendingWork {
   #count = 0;

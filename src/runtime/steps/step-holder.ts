@@ -4,7 +4,7 @@
  * H1. A closure starts only for a committed turn, under a claim that is held, and while no message of the store waits.
  * H2. The outcome of a closure is a message in memory. Its turn is committed in one transaction, fenced by the claim.
  * H3. While steps are pending, the store has a timer of operation 0 that is due. If the worker dies, the claim expires and
- *     that timer makes the instance claimable: the next worker replays the history and runs the steps without an outcome.
+ *     that timer makes the instance claimable. The next worker replays the history and runs the steps without an outcome.
  * H4. Messages of the store are read under the claim, after a hint, when the next timer is due, and at each poll.
  * H5. A closure whose claim is lost, whose step was withdrawn, or whose worker stops gets its signal and its grace.
  * H6. The outcome of a transaction is a message of the store, committed together with the writes of its closure. If it is

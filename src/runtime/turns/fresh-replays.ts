@@ -111,8 +111,8 @@ export class FreshReplays {
 }
 
 /**
- * Whether a turn has run validations of updates, which a replay does not run. If one of them has changed a variable, the
- * code of the turn differs from a replay from now on: it runs the next turn, whose replay finds the difference.
+ * Whether a turn has validated updates, which a replay does not do. If a validation has changed a variable, the code of the
+ * turn now differs from a replay. It therefore runs the next turn, whose replay detects the difference.
  */
 function hasValidated({ rejections, events }: TurnResult): boolean {
   return rejections !== undefined || events.some(({ kind }) => kind === 'updateAccepted');

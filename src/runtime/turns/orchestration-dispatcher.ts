@@ -247,7 +247,7 @@ export class OrchestrationDispatcher {
   /** Keeps a claim whose turn has nothing to commit. */
   #hold({ item, instance }: KeptClaim, claimedAt: number): void {
     const { release, hold, cache } = this.#params;
-    // A claim of a stopping worker expires, or its steps are released at once.
+    // A claim of a stopping worker expires, or its steps are released immediately.
     instance.lastTurn = item.lastTurn;
     cache.put(instance);
     hold(instance, item.lockToken, claimedAt);

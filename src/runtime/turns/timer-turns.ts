@@ -155,9 +155,8 @@ const fewEntries = 1_024;
 
 /**
  * The timers of warm instances, in a binary heap by due time. Outdated entries stay until they are due or a sweep
- * removes them: timers that fired, were withdrawn or lost their instance, and timers of a canceling instance, whose
- * turns
- * need a claim. Entries do not keep their instance in memory.
+ * removes them: timers that fired or were withdrawn, timers whose instance left the cache, and timers of a canceling
+ * instance, whose turns need a claim. Entries do not keep their instance in memory.
  */
 export class WarmTimers {
   readonly #onFirst: (fireAt: number) => void;

@@ -20,7 +20,7 @@ export function Dialog({
   readonly children: ComponentChildren;
 }): JSX.Element {
   const ref = useRef<HTMLDialogElement>(null);
-  // Before the next frame, so that keys typed at once reach the dialog.
+  // Before the next frame, so that keys typed immediately reach the dialog.
   useLayoutEffect(() => {
     const element = ref.current;
     const before = document.activeElement;

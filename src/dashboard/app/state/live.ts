@@ -11,7 +11,7 @@ document.addEventListener('visibilitychange', () => {
 /** Whether pages follow what happens: not paused, and the page is visible. */
 export const isLive = computed(() => !isPaused.value && !isHidden.value);
 
-/** What the reader is told about the age of the page. */
+/** Whether the page shows current data, as displayed to the reader. */
 export const liveState = computed<'live' | 'paused' | 'lost'>(() => {
   if (unreachableSince.value !== undefined) return 'lost';
   return isPaused.value ? 'paused' : 'live';

@@ -9,7 +9,7 @@ const pageKeys = new Set<readonly PageKey[]>();
 
 /**
  * Adds keys while a page is shown. Returns a function that removes them. Called in a layout effect:
- * an effect runs after the page is visible, and would miss a key that is pressed at once.
+ * an effect runs after the page is visible, and would miss a key that is pressed immediately.
  */
 export function addKeys(keys: readonly PageKey[]): () => void {
   pageKeys.add(keys);

@@ -269,9 +269,9 @@ export class Changes {
       visibleAt: now,
       message: start,
     }));
-    // Each call sends its statements immediately, so the statements run in the order of the calls. The order matters: the
-    // end or the next execution of an instance may delete rows that the same batch inserts, and a release computes the
-    // due time from the messages that are left.
+    // Each call sends its statements immediately, so the statements run in the order of the calls. The order matters. The
+    // end or the next execution of an instance may delete rows that the same batch inserts. A release computes the due
+    // time from the messages that are left.
     const writes = [
       tables.pauseRows.lift(tx, this.liftedPauses),
       messages.delete(tx, this.readMessages),

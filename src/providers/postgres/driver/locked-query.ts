@@ -28,7 +28,7 @@ const DriverQuery = pg.Query as unknown as new (
 ) => DriverQuery;
 
 /**
- * Two prepared statements in one implicit transaction: the first one locks rows, and the second one has the result. It has its
+ * Two prepared statements in one implicit transaction. The first one locks rows. The second one returns the result, with its
  * own snapshot, taken after the locks. Without BEGIN and COMMIT the server reads and sends one message instead of four.
  */
 export class LockedQuery extends DriverQuery {

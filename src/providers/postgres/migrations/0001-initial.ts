@@ -13,8 +13,8 @@ const claimedInPlace = queueOf(45);
  * The initial schema. Tables join by integer keys without foreign keys: a check per insert would slow the hot path, and
  * all writes go through this provider. Searched text columns use the collation "C".
  *
- * Columns of a fixed width that are never NULL come first, then those that indexes contain: an update compares the indexed
- * columns of both row versions, and PostgreSQL finds a column behind a NULL or a text only by a walk over all before it.
+ * Columns of a fixed width that are never NULL come first, then those that indexes contain. An update compares the indexed
+ * columns of both row versions, and PostgreSQL reads past every column before one that follows a NULL or a text.
  *
  * The primary key is created last if other indexes contain its columns. Among indexes of equal cost, which all have
  * while the table is empty, the planner picks the newest and keeps it in a generic plan.

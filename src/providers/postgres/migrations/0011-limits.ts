@@ -10,10 +10,9 @@ const changing = (
  * Adds limits of definitions. The numbers in comments are those of the invariants L1 to L10 in `rules/limits.ts`.
  *
  * Items of a limited definition have a lane: the queue of their key. Calls of a limited task are counted with its runs: their
- * `limit_key` is that of the task. The triggers keep the accounts of places, so that no
- * path that ends, returns or deletes an item can forget them. They lock no row that another transaction locks for longer
- * than a statement. Items without a lane only pay for the check of `lane`: the triggers run after the row was written,
- * because a trigger before it would lock each row once more. The names in the functions are qualified, which is faster than
+ * `limit_key` is that of the task. Triggers count the places, so that no path that ends, returns or deletes an item can omit
+ * it. They lock no row that another transaction locks for longer than a statement. Items without a lane only cost the check
+ * of `lane`. The triggers run after the row was written: a trigger before it would lock each row once more. The names in the functions are qualified, which is faster than
  * a search path that is set for each call.
  */
 export const limits: Migration = {

@@ -18,7 +18,7 @@ import {
 // Bound the work of one claim. The next claim continues.
 const maxFreed = 10_000;
 const maxMoved = 500;
-// Lanes beyond the read signals of which a claim reads one signal each, if it could not read all.
+// If a claim cannot read all signals, it also reads the first signal of each of this many further lanes.
 const maxSkipped = 32;
 
 /** The virtual time that one item of a lane takes, as `virtualCost` of the rules returns it. */
@@ -105,12 +105,12 @@ function revokeStatement(schema: string) {
 
 /**
  * Reads signals, wakes delayed items and lanes that the rate held back, and updates the lanes. Deletes lanes that are idle.
- * No row of `lanes` is changed twice: a statement sees its own changes not.
+ * No row of `lanes` is changed twice: a statement does not see its own changes.
  *
- * A lane has the weight of the newest run. A lane without items that are due may be forgotten: it then gets the weight of the
- * newest delayed run that wakes.
+ * A lane has the weight of the newest run. A lane without due items may be deleted. When one of its delayed runs wakes, the
+ * lane gets the weight of the newest of them.
  *
- * Signals of new items are read by lane, from the lane after the last one of the claim before. So a backlog of signals
+ * Signals of new items are read by lane, starting after the last lane of the previous claim. A backlog of signals therefore
  * does not slow a claim down, and many signals of one lane do not delay the first of another.
  */
 function drainStatement(schema: string) {
@@ -204,8 +204,8 @@ function drainStatement(schema: string) {
 /**
  * Chooses lanes by virtual time and items within them, and claims the items. Reads one more item of each lane than it
  * may take, to know whether the lane has more. Claims nothing while stragglers are left: running ones are not counted
- * yet. A suspect is claimed alone. Stores a bounded `tat` of the shared rate even if it claims nothing: after the clock
- * was set back, the bound would move with the clock, and no token would come. FULL JOIN forces hash joins: rows without a
+ * yet. A suspect is claimed alone. Stores a bounded `tat` of the shared rate even if it claims nothing. Otherwise, after the
+ * clock was set back, the bound would move with the clock, and no token would come. FULL JOIN forces hash joins: rows without a
  * lane are ignored later.
  */
 function limitedClaimStatement(schema: string) {

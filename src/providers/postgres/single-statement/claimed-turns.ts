@@ -224,8 +224,8 @@ const itemRows = rowsOf<TurnItem>()({
 
 /**
  * The statement that commits turns of claimed instances. `turn` has the turns whose instances and claims pass their fences,
- * with the ctids of both rows. Each must have read all messages of its instance, visible or not: a message that stays, such
- * as a timer, must set the time of the next claim. `verdict` counts turns and messages; every write depends on it.
+ * with the ctids of both rows. Each must have read all messages of its instance, visible or not, because a message that
+ * stays, such as a timer, must set the time of the next claim. `verdict` counts turns and messages; every write depends on it.
  */
 function commitStatement(schema: string) {
   const ifOk = 'WHERE (SELECT ok FROM verdict)';

@@ -11,8 +11,8 @@ import { hasPausedDefinitions } from '../tables/pause-rows.ts';
 import { cleanupDue, orchestrationKeys, runnableRows, unique } from '../wakeups/due-query.ts';
 
 /**
- * Claims due instances and reads their messages in one statement. All of them must need nothing else: live ones with visible
- * messages below the maximum, with their start if they have no history. It leaves everything to the general path while a
+ * Claims due instances and reads their messages in one statement. Each instance must be live, and have visible messages, but
+ * fewer than the maximum. Without a history, it must have its start message. The general path does all claims while a
  * definition is paused, an orchestration is limited, or an instance must be claimed before others.
  */
 export class SingleStatementInstanceClaims {
@@ -55,7 +55,7 @@ export class SingleStatementInstanceClaims {
  *
  * All reads have the snapshot of the statement. The update finds a row by its ctid in that snapshot. If another transaction
  * has changed the row since, its new ctid is not visible and the row is not claimed. Every change of the messages or the state
- * of an instance without a claim changes this row, so a claimed instance was read as it is.
+ * of an unclaimed instance also changes this row. A claimed instance was therefore read in its current state.
  */
 function claimStatement(schema: string) {
   const locks = `${schema}.instance_locks`;

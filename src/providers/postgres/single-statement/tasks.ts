@@ -89,7 +89,7 @@ interface EndedRun {
 
 /**
  * Ends completed and skipped task runs in one statement, which is its own transaction. It locks runs before items, like
- * every transaction, and fails as a whole if an item is not claimed or flagged, or if a run has ended.
+ * every transaction. It fails as a whole if an item is not claimed or is flagged, or if a run has ended.
  */
 export class SingleStatementTaskAcks {
   readonly #connections: Connections;

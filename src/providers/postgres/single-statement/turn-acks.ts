@@ -302,7 +302,7 @@ const itemRowsOf = {
   lanes: rowsOf<TurnItem>()({ ...itemColumns, ...newLaneColumns }),
 } as const satisfies Record<Shape['items'], typeof itemRows>;
 
-/** What an end demands: no children, and no items but those that the turn acks. */
+/** The conditions of an end: no children, and no items except those that the turn acks. */
 function mayEnd(schema: string): string {
   return `AND (turn.status = 'running' OR NOT instance.has_children AND turn.tokens = (
           SELECT count(*) FROM (SELECT 1 FROM ${schema}.worker_queue AS item
@@ -310,8 +310,8 @@ function mayEnd(schema: string): string {
 }
 
 /**
- * The parts of a statement. PostgreSQL prepares every part of a plan for each execution, also those without rows: a
- * statement that has only the parts of its turns takes 0.95 × the time for one turn.
+ * The parts of a statement. PostgreSQL initializes every part of a plan for each execution, even parts without rows. For one
+ * turn, a statement with only the parts that its turns need takes 0.95 × the time.
  */
 interface Shape {
   readonly items: 'none' | 'items' | 'lanes';

@@ -52,7 +52,7 @@ export async function createKeyedTasks(
   });
   const keys = keyed.map(({ key }) => key);
   await startKeys.lock(scope.tx, keys);
-  // All runs at once, in key order, before the first one is moved.
+  // All runs in one statement and in key order, before the first one is moved.
   const debounced = keys.filter(({ kind }) => kind === 'debounce');
   const runs = await startKeys.debounced(scope.tx, debounced);
   await movedStarts.lock(

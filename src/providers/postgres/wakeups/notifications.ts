@@ -140,7 +140,7 @@ export class Notifications {
     this.#retryMs = firstRetryMs;
     this.#greet('hello');
     this.#expectPeersFor(this.#options.answerMs ?? defaultAnswerMs);
-    // Peers know of this process before its first commit.
+    // Other processes are notified of this process before its first commit.
     await this.#sending;
     this.#options.onGap();
   }

@@ -28,8 +28,8 @@ const current = new AsyncLocalStorage<ApplicationTransaction>();
 /**
  * Runs closures of the application in transactions of the store's connection, one at a time.
  *
- * While a closure runs, the connection's transaction is open: reads run inside of it, and see no change of the store,
- * because the ack is written after the closure without an await before COMMIT. Groups of writes wait.
+ * While a closure runs, the connection's transaction is open, and groups of writes wait. Reads run inside the transaction.
+ * They see no change of the store: the ack is written after the closure, without an await before COMMIT.
  */
 export class OpenTransactions {
   readonly #db: Database.Database;

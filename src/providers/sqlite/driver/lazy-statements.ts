@@ -3,8 +3,8 @@ import type Database from 'better-sqlite3';
 type Statement = Database.Statement;
 
 /**
- * Makes a connection prepare each statement at its first use. A store has over 300 statements, and most processes use few of them:
- * to prepare all takes most of the time that it takes to open a store.
+ * Makes a connection prepare each statement at its first use. A store has over 300 statements, and most processes use few of
+ * them. Preparing all would take most of the time to open a store.
  */
 export function prepareOnUse(db: Database.Database): void {
   const prepareNow = db.prepare.bind(db);
@@ -13,8 +13,8 @@ export function prepareOnUse(db: Database.Database): void {
 }
 
 /**
- * The methods of a statement that the store calls. The first call prepares the statement, and puts its own methods in the
- * place of these: to pass on the values of a call takes 0.05 µs.
+ * The methods of a statement that the store calls. The first call prepares the statement and replaces these methods by those
+ * of the statement, because forwarding a call takes 0.05 µs.
  */
 class LazyStatement {
   readonly #prepare: () => Statement;

@@ -13,8 +13,8 @@ const maxBytes = (checkpointPages + 256) * 4_120;
 /**
  * Fills the write-ahead log of a busy process with zeros, up to its size at a checkpoint.
  *
- * A flush of bytes that overwrite others takes half the time of a flush of appended ones, which change the size and the block map
- * of the file. After the first checkpoint SQLite overwrites the log from its start. Only the first pass appends.
+ * Flushing overwritten bytes takes half the time of flushing appended ones, which change the size and the block map of the
+ * file. After the first checkpoint SQLite overwrites the log from its start. Only the first pass appends.
  * SQLite ignores bytes behind the last valid frame. They are written under the write lock, so no frame can be there.
  */
 export class WalGrowth {

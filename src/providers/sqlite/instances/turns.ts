@@ -119,7 +119,7 @@ export class Turns {
     this.#lanes = parts.lanes;
   }
 
-  /** Writes a turn and releases the instance. With `keep` its claim is kept if it goes on. */
+  /** Writes a turn and releases the instance. With `keep`, the claim is kept if the instance stays `running`. */
   commit(scope: Scope, target: TurnTarget, turn: Turn, keep = false): CommittedTurn {
     const { name, version } = this.#definitions.get(target.definitionKey);
     const definitionKey =

@@ -36,7 +36,7 @@ interface InstanceState {
   readonly hasBegun: 0 | 1 | null;
 }
 
-// Lanes that a choice reads at once, and rounds of choices in one claim.
+// Lanes that one round reads.
 const lanesPerRound = 200;
 
 /**

@@ -33,7 +33,7 @@ const maxParsed = 1_000;
 /**
  * The rows of `limits` and `declared_limits`. A definition is limited from its first row on, forever.
  *
- * Each insert of an item asks whether its definition is limited. The first of a transaction reads whether any is. No
+ * Each insert of an item checks whether its definition is limited. The first of a transaction reads whether any is. No
  * other process can change that before the commit.
  */
 export class LimitRows {

@@ -88,7 +88,7 @@ export class PauseRows {
 /**
  * The rows of `paused_definitions`.
  *
- * Each start and each turn asks whether a definition is paused. The first of a transaction reads whether any is. No other
+ * Each start and each turn checks whether a definition is paused. The first of a transaction reads whether any is. No other
  * process can change that before the commit.
  */
 export class PausedDefinitions {

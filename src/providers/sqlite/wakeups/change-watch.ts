@@ -2,7 +2,7 @@ import { watch, type FSWatcher } from 'node:fs';
 import type Database from 'better-sqlite3';
 import { platform } from '../../../model/platform.ts';
 
-// How long to poll every millisecond after an own write: another process probably responds to it.
+// How long to poll every millisecond after a write of this process: another process probably responds to it.
 const alertMs = 20;
 const alertPollMs = 1;
 // How long to poll at the full rate after the last activity.
@@ -13,7 +13,7 @@ const idlePollMs = 50;
 /**
  * Detects commits of other connections by `PRAGMA data_version`.
  *
- * It polls while there is activity, every millisecond after an own write. A 5 ms timer costs 1-2 % of a core, so when idle it
+ * It polls while there is activity: every millisecond after a write of this process. A 5 ms timer costs 1-2 % of a core, so when idle it
  * watches the write-ahead log with `fs.watch` and polls every 50 ms. A write makes it active again.
  */
 export class ChangeWatch {
@@ -61,7 +61,7 @@ export class ChangeWatch {
     this.#closeWatcher();
   }
 
-  /** Stays active after own writes: `fs.watch` events for them cost more than polling, and others may respond to them. */
+  /** Stays active after writes of this process: `fs.watch` events for them cost more than polling, and others may respond to them. */
   expectOwnWrites(): void {
     if (this.#poll === undefined) return;
     this.#alertUntil = platform.monotonic() + alertMs;

@@ -20,7 +20,7 @@ export const windowWords: Readonly<Record<Window, string>> = {
   '7d': '7 d',
 };
 const minuteMs = 60_000;
-// The server returns at most this many minutes at once.
+// The server returns at most this many minutes per request.
 const pageMinutes = 1_440;
 
 /** The minutes of a window, oldest first. Minutes in which nothing happened are absent. */
