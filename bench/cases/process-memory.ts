@@ -11,8 +11,8 @@ import { runProgram } from '../run-program.ts';
 import { unsynced } from '../store-kind.ts';
 
 /**
- * The memory of worker processes: the peak of 2,000 and 10,000 hellos, and of an idle worker on an empty store and with 100,000
- * sleeping instances of 10 timers each, which another process started.
+ * Measures the memory of worker processes: the peak with 2,000 and with 10,000 hellos, and an idle worker. The idle worker has
+ * an empty store, or one with 100,000 sleeping instances of 10 timers each, which another process started.
  */
 export async function processMemory(setup: BenchmarkSetup): Promise<Figures> {
   const folder = mkdtempSync(join(tmpdir(), 'perdure-memory-'));

@@ -22,8 +22,8 @@ import { definitions, hello } from '../definitions.ts';
 const lanes = 64;
 
 /**
- * Hellos without telemetry, with spans, with spans and metrics through a metric producer, and with spans and metrics through
- * instruments of the SDK; 10 % of the traces sampled, in alternating rounds of one process. The exporter drops the spans.
+ * Measures hellos without telemetry, with spans, with spans and a metric producer, and with spans and instruments of the SDK.
+ * The variants run in alternating rounds of one process. 10 % of the traces are sampled, and the exporter drops the spans.
  */
 export async function telemetryOverhead({ store, quick }: BenchmarkSetup): Promise<Figures> {
   context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());
@@ -56,7 +56,7 @@ export async function telemetryOverhead({ store, quick }: BenchmarkSetup): Promi
   const count = quick ? 3_000 : 6_000;
   for (let round = 0; round <= rounds; round += 1) {
     for (let step = 0; step < variants.length; step += 1) {
-      // Each variant is first in turn.
+      // Rotates the order, so that no variant always comes first.
       const index = (round + step) % variants.length;
       const taken = await measure(store, count, variants[index] ?? {});
       // The first round is a warm-up.

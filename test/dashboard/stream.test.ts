@@ -26,7 +26,7 @@ const held = task('held', async (ctx) => {
 });
 
 describeDashboard('stream of an instance', ({ open }) => {
-  test('chunks appear as they are emitted, a reload has all of them, and the end is read', async () => {
+  test('the stream page shows chunks as they are emitted, all of them after a reload, and the end', async () => {
     const { page, perdure, url } = await open({ path: null, worker: { orchestrations: [agent] } });
     const { client } = perdure;
     await client.start(agent, undefined, { id: 'agent' });
@@ -61,7 +61,7 @@ describeDashboard('stream of an instance', ({ open }) => {
     expect(await rows.count()).toBe(3);
   });
 
-  test('dropped chunks, empty streams and jobs explain themselves', async () => {
+  test('the stream page explains dropped chunks, empty streams and jobs', async () => {
     const worker = { tasks: [flood, quiet, held], streamLimitBytes: 64 * 1024 };
     const { page, perdure, url, watch } = await open({ path: null, worker });
     watch.allow(/status of 409/);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { Limits, RateLimit } from '../../src/providers/contract/limits.ts';
 import type { WorkItem } from '../../src/providers/contract/work-queue.ts';
 
-/** A run as the reference knows it. */
+/** The state of a run in the reference scheduler. */
 export interface Run {
   readonly id: string;
   readonly task: string;

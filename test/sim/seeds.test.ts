@@ -26,7 +26,7 @@ it('no seed of the simulation violates a rule', async () => {
   expect(output).toContain(`${seeds} seeds in `);
 }, 600_000);
 
-it('seeds that failed once pass', async () => {
+it('regression seeds pass', async () => {
   for (const { seed, decisions, found } of regressionSeeds) {
     const { violations } = await simulate({ seed, allowed: decisions && new Set(decisions) });
     expect({ found, violations }).toEqual({ found, violations: [] });

@@ -22,8 +22,8 @@ const maxRuns = 300;
 const groupOf = (name: string): string => /^[^:#]*/.exec(name)?.[0] ?? '';
 
 /**
- * Removes decisions from a failing seed while it fails in the same way (ddmin): first all of one kind, then smaller and
- * smaller parts of each kind. A removed decision takes its default.
+ * Removes decisions from a failing seed while it fails in the same way (ddmin). Removes all decisions of one kind first,
+ * then smaller and smaller parts of each kind. A removed decision takes its default.
  */
 export async function shrink(options: Pick<SimulationOptions, 'seed' | 'bug'>): Promise<Shrunk> {
   const first = await simulate({ ...options, keepTrace: true });

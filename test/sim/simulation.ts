@@ -191,7 +191,7 @@ export class Simulation {
     return this.#pending === 0 && this.workload.unfinished().length === 0;
   }
 
-  /** Faults that befall processes. */
+  /** Injects the faults of processes. */
   #passWeather(): void {
     const { world, fleet, weather } = this;
     if (world.isHealing) return;
@@ -241,7 +241,7 @@ export async function simulate(options: SimulationOptions): Promise<SimulationRe
   const world = new World({ seed, allowed, keepTrace });
   world.begin();
   let simulation: Simulation | undefined;
-  // A promise that rejects in a killed process is of no interest: no code of it runs again.
+  // Ignores rejections in a killed process: none of its code runs again.
   const onUnhandled = (error: unknown): void => {
     if (!world.current.isDead) world.violate(`unhandled rejection: ${String(error)}`);
   };

@@ -4,9 +4,9 @@
  * V1. No acknowledged start is lost.
  * V2. Every instance has ended with the right result, and the client got each result that it requested.
  * V3. Histories have no gaps and end with their only terminal event. Every completion comes from one real execution.
- * V4. An operation is claimed again only after one of these: its lease expired because its process did not run or could
- * not reach the store between claim and ack; its process was killed; an attempt failed; its process abandoned it, even
- * if that process was killed before it could record the response.
+ * V4. An operation is claimed again only for one of these reasons. Its lease expired, because its process did not run or
+ * could not reach the store between claim and ack. Its process was killed. An attempt failed. Its process abandoned it,
+ * even if that process was killed before it could record the response.
  * V5. A recorded completion comes from the last claim: a lost lease changes nothing, and nothing is claimed after its
  * completion has committed. An operation is acked at most once.
  * V6. Every execution of an effect has its own claim. One that began after the completion comes from a process that did

@@ -117,7 +117,7 @@ export class ClaimCheck {
     if (hint.kind !== 'cancelRequested') return;
     for (const token of hint.lockTokens) {
       const claim = this.#byToken.get(token);
-      // A hint can be earlier than the response with the claim; the worker then does not know the token.
+      // A hint can be earlier than the response with the claim; the worker then has no claim with this token.
       if (hint.cancels?.has(token) === true && claim?.process === process && this.#isKnown(claim)) {
         this.#tell(process, token);
       }

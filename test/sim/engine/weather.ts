@@ -40,7 +40,7 @@ export interface Weather {
   readonly deafEnd: boolean;
 }
 
-/** Chooses the conditions of a seed. Few faults at a time find more than all at once. */
+/** Chooses the conditions of a seed. A few faults at a time find more bugs than all together. */
 export function chooseWeather(decisions: Decisions): Weather {
   const has = (name: string, probability: number): boolean =>
     decisions.draw(`weather ${name}`) < probability;

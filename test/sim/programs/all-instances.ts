@@ -29,7 +29,7 @@ export class AllInstances implements WorkPart {
   }
 
   heal(): void {
-    // The other parts heal their own.
+    // The other parts resume their own instances.
   }
 
   unfinished(): readonly string[] {

@@ -388,7 +388,7 @@ function chunksOf(operations: readonly Operation[]): readonly unknown[] {
   return operations.flatMap(({ do: kind, label }) => (kind === 'emit' ? [label] : []));
 }
 
-/** The instance is not created yet: the caller asks again. */
+/** The instance is not created yet: the caller retries. */
 function unavailableYet(cause: Error): ProviderError {
   return new ProviderError({ operation: 'result', message: 'not yet', retryable: true, cause });
 }
