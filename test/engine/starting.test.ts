@@ -415,7 +415,7 @@ describeEngine(
       const canceled: string[] = [];
       const slow = task('slow', async (ctx, label: string) => {
         begun.push(label);
-        await ctx.client.raiseEvent(ctx.instanceId, `${label} begun`);
+        await ctx.client.raiseEvent(ctx.runId, `${label} begun`);
         await ctx.canceled();
         canceled.push(label);
         ctx.throwIfCanceled();
