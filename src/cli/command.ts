@@ -2,8 +2,8 @@ import type { ClientSurface } from '../client/client.ts';
 import type { TargetChoice } from './target/choose-target.ts';
 
 /**
- * The exit codes of the command line. 0 done, 1 failed, 2 usage, 3 not found, 4 refused, 5 unreachable, 6 timeout, 7 ended
- * other than completed, 8 doctor found something, 130 interrupted.
+ * The exit codes of the command line. 0: done, 1: failed, 2: usage, 3: not found, 4: refused, 5: unreachable, 6: timeout,
+ * 7: the instance did not complete, 8: doctor found problems, 130: interrupted.
  */
 export type ExitCode = 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 130;
 

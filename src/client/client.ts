@@ -11,11 +11,11 @@ import type { EventToken, OrchestrationRef, TaskRef, UpdateToken } from '../mode
 import type { MiddlewareChain } from '../model/middleware.ts';
 import type { TracedCall } from '../model/telemetry.ts';
 import type { TraceContext } from '../model/trace-context.ts';
-import { isPerdureError, PerdureError, notFound } from '../model/failures/errors.ts';
+import { isPerdureError, notFound } from '../model/failures/errors.ts';
 import { checkInstanceId } from '../model/values/names.ts';
 import { checkStateKey } from '../model/values/state.ts';
 import { defaultPayloadLimitBytes } from '../model/values/payload.ts';
-import { checkPriority, readFields } from '../model/option-fields.ts';
+import { checkPriority, invalidOption, readFields } from '../model/option-fields.ts';
 import { timeOrderedId } from '../model/values/random-id.ts';
 import type { StopResult } from '../providers/contract/cancellation.ts';
 import { Limits } from './managing/limits.ts';
@@ -646,8 +646,5 @@ function toBatchCall(calls: readonly TaskCall[]): TracedCall {
 
 function checkLimit(bytes: unknown): number {
   if (Number.isSafeInteger(bytes) && (bytes as number) >= 1) return bytes as number;
-  throw new PerdureError(
-    'INVALID_OPTION',
-    'payloadLimitBytes must be a whole number of 1 or more.',
-  );
+  throw invalidOption('payloadLimitBytes', bytes, 'an integer of 1 or more');
 }

@@ -64,8 +64,9 @@ export class Handle<Output = unknown> {
   }
 
   /**
-   * Waits until the instance has ended and returns its output. Rejects with a `FailedError` (`INSTANCE_FAILED` or
-   * `POISON`) if it failed, with a `CanceledError` if it was canceled, and with `TIMEOUT` if it has not ended in time.
+   * Waits until the instance has ended and returns its output. If it failed, rejects with a `FailedError`
+   * (`INSTANCE_FAILED` or `POISON`); if it was canceled, with a `CanceledError`. Rejects with `TIMEOUT` if it has not
+   * ended in time.
    */
   result(options?: WaitOptions): Promise<Output> {
     return this.#access.result(this.id, options) as Promise<Output>;

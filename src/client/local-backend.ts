@@ -8,7 +8,8 @@ import type { BulkBackend, BulkCall, BulkResult } from '../management/bulk-call.
 import { runBulkSlice } from '../management/bulk-slice.ts';
 import { newAuditEntry } from '../management/management-options.ts';
 import type { Clock } from '../model/clock.ts';
-import { PerdureError, ProviderError, notFound } from '../model/failures/errors.ts';
+import { ProviderError, notFound } from '../model/failures/errors.ts';
+import { invalidOption } from '../model/option-fields.ts';
 import { nextIteration } from '../model/platform.ts';
 import { randomToken } from '../model/values/random-id.ts';
 import type {
@@ -409,5 +410,5 @@ function theOnly<Value>([value]: readonly Value[]): Value {
 
 function checkCount(option: string, value: unknown): number {
   if (Number.isSafeInteger(value) && (value as number) >= 1) return value as number;
-  throw new PerdureError('INVALID_OPTION', `${option} must be a whole number of 1 or more.`);
+  throw invalidOption(option, value, 'an integer of 1 or more');
 }

@@ -12,10 +12,9 @@ import {
 } from '../client/starting/task-request.ts';
 import type { AdmissionOptions } from '../model/admission-options.ts';
 import type { FlowRef, StandardSchema, OrchestrationRef, TaskRef } from '../model/definition.ts';
-import { PerdureError } from '../model/failures/errors.ts';
 import { encodePayload } from '../model/values/payload.ts';
 import type { StartSettings } from '../model/start-settings.ts';
-import { checkPriority } from '../model/option-fields.ts';
+import { checkPriority, invalid } from '../model/option-fields.ts';
 import { randomToken, timeOrderedId } from '../model/values/random-id.ts';
 import { validateInput } from '../model/values/validate-input.ts';
 import type { JobRequest } from './backend.ts';
@@ -148,12 +147,12 @@ function readTaskRun(
 function readKind(kind: unknown): 'orchestration' | 'task' {
   if (kind === undefined || kind === 'orchestration') return 'orchestration';
   if (kind === 'task') return 'task';
-  throw new PerdureError('INVALID_INPUT', "Invalid `kind`: must be 'orchestration' or 'task'.");
+  throw invalid('kind', kind, "'orchestration' or 'task'");
 }
 
 function readDisposable(given: unknown, definition: unknown): boolean {
   if (given !== undefined && typeof given !== 'boolean') {
-    throw new PerdureError('INVALID_INPUT', 'Invalid `disposable`: must be true or false.');
+    throw invalid('disposable', given, 'true or false');
   }
   return given ?? (isObject(definition) && typeof definition['onAbandoned'] === 'function');
 }

@@ -42,7 +42,7 @@ export class LiveSession implements JobHost {
   readonly #onOver: (session: LiveSession) => void;
   /** Validations of inputs that are running. */
   readonly #checking = new Set<Promise<void>>();
-  /** Requests that tell the store which replies were taken. */
+  /** Requests that mark replies as taken in the store. */
   readonly #taking = new Set<Promise<void>>();
   /** Number of replies that were neither taken nor given up, plus open streams. */
   #wanted = 0;

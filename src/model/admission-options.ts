@@ -38,8 +38,8 @@ export interface AdmissionOptions {
   /** As `dedupeKey`, and the run is also returned after it has ended, until `for` has passed since it was created. */
   readonly dedupe?: DedupeOptions | undefined;
   /**
-   * Moves the run of the name with this key that has not started to `wait` from now, and replaces its input, headers,
-   * tags, priority and times by those of this call. Without such a run, creates one. Returns that run.
+   * Moves the run with this key, if it has not started, to `wait` from now. Replaces its input, headers, tags, priority
+   * and times by those of this call. Without such a run, creates one. Returns that run.
    */
   readonly debounce?: DebounceOptions | undefined;
 }

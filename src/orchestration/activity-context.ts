@@ -72,8 +72,8 @@ export type TransactionWork<Value> = {
 /** The contexts whose handler can commit its writes together with its result. */
 export interface TransactionContext {
   /**
-   * Completes the handler with the value of `work`, whose writes to the tables of the application commit in the same
-   * transaction as the value: exactly once. If the lease is lost, `work` throws or takes too long, nothing is written.
+   * Completes the handler with the value of `work`. The writes of `work` to the tables of the application commit in the
+   * same transaction, exactly once. If the lease is lost, `work` throws or takes too long, nothing is written.
    * Call it last: the attempt ends with the commit. `work` runs again if the database rolls back because of a conflict.
    */
   transaction<Value>(work: TransactionWork<Value>, options?: TransactionOptions): Promise<Value>;

@@ -14,8 +14,8 @@ interface PatchHost {
 }
 
 /**
- * The patches of an execution. The first call for an id decides: a new execution has the patch and records a marker, a
- * replay has it if the marker is recorded at this place.
+ * The patches of an execution. The first call for an id decides. A new execution has the patch and records a marker. A
+ * replay has the patch if the marker is recorded at this place.
  */
 export class Patches {
   readonly #host: PatchHost;

@@ -17,9 +17,8 @@ const windowMs = 2 * 86_400_000;
  * Parses a cron expression: five fields, or six with seconds first, in an IANA time zone.
  * Throws `INVALID_SCHEDULE` for an invalid expression or time zone.
  *
- * If seconds, minutes and hours are numbers, lists or ranges, each local time fires once: a skipped time fires at the
- * clock change, a repeated time fires the first time. With a `*` or a step in one of them, the expression follows
- * real
+ * If seconds, minutes and hours are numbers, lists or ranges, each local time fires once. A skipped time fires at the clock
+ * change, and a repeated time fires the first time. With a `*` or a step in one of them, the expression follows elapsed
  * time: skipped times do not fire, and repeated times fire again.
  */
 export function cronTiming(expression: string, timeZone: string): Timing {

@@ -1,8 +1,8 @@
 import type { WhileRunning } from '../providers/contract/schedules.ts';
 
 /**
- * Policy for a tick while an earlier run of the schedule has not ended: `'allow'` starts its run, `'skip'` drops the tick,
- * `'buffer'` starts it when that run has ended, `'cancelRunning'` cancels that run and starts it when that run has ended.
+ * Policy for a tick while an earlier run of the schedule has not ended. `'allow'` starts its run, and `'skip'` drops the tick.
+ * `'buffer'` starts its run when the earlier one has ended. `'cancelRunning'` also cancels the earlier one.
  */
 export type Overlap = 'allow' | 'skip' | 'buffer' | 'cancelRunning';
 

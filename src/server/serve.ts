@@ -178,7 +178,7 @@ function checkExposure(host: string | undefined, options: HandlerOptions): Handl
   if ((options.allowedHosts ?? []).length > 0) return options;
   throw new PerdureError(
     'INVALID_OPTION',
-    `A server on ${JSON.stringify(host)} must know its host names: pass \`allowedHosts\`, for example ['perdure.example.com'].`,
+    `\`allowedHosts\` is required to listen on ${JSON.stringify(host)}: pass the host names of the server, for example ['perdure.example.com'].`,
   );
 }
 

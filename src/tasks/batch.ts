@@ -68,8 +68,8 @@ export interface BatchContext<Input = unknown, Output = unknown> {
   /** Resolves once the handler should stop. */
   canceled(): Promise<CancelInfo>;
   /**
-   * Completes all runs that are not settled with the results of `work`, whose writes to the tables of the application commit
-   * in the same transaction: exactly once. `work` gets these runs. If one of them is canceled or lost meanwhile, nothing is
+   * Completes all runs that are not settled with the results of `work`. The writes of `work` to the tables of the
+   * application commit in the same transaction, exactly once. `work` gets these runs. If one of them is canceled or lost meanwhile, nothing is
    * written, and `work` runs again with the others.
    */
   transaction(

@@ -13,7 +13,7 @@ const styles: Readonly<Record<string, Style>> = {
   stale: 'red',
 };
 
-/** The style of a status. The word itself always says the same. */
+/** The style of a status. It never carries information that the word does not. */
 export function statusStyle(status: string): Style | undefined {
   return styles[status];
 }

@@ -1,9 +1,8 @@
 import { cleanReason } from '../../model/cancel.ts';
 import { toMs, type Duration } from '../../model/values/duration.ts';
-import { PerdureError } from '../../model/failures/errors.ts';
 import { checkInstanceId, checkName } from '../../model/values/names.ts';
 import type { TerminateInstance } from '../../providers/contract/cancellation.ts';
-import { readFields } from '../../model/option-fields.ts';
+import { invalid, readFields } from '../../model/option-fields.ts';
 
 /** Options of a cancel. */
 export interface CancelOptions {
@@ -65,7 +64,7 @@ export function readTerminate(id: unknown, options: unknown): TerminateInstance 
 /** Checks an optional flag. */
 export function readFlag(option: string, value: unknown): boolean {
   if (value === undefined || typeof value === 'boolean') return value ?? false;
-  throw new PerdureError('INVALID_INPUT', `Invalid \`${option}\`: must be true or false.`);
+  throw invalid(option, value, 'true or false');
 }
 
 /** Checks an optional actor. */

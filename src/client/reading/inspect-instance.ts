@@ -84,9 +84,9 @@ export interface PendingWork {
   /** The current or next attempt, from 1. */
   readonly attempt: number;
   /**
-   * The maximum of attempts: that of the call of an activity, else that of the worker of the last failed attempt, else
-   * that of a live worker with the definition. Absent without `retry`, without a limit, and while no worker is live
-   * before the first failure.
+   * The maximum number of attempts. The first of these that sets it: the call of an activity, the worker of the last
+   * failed attempt, a live worker with the definition. Absent without `retry`, without a limit, and while no worker is
+   * live before the first failure.
    */
   readonly maxAttempts?: number;
   /** Why the last attempt failed. */

@@ -98,7 +98,10 @@ function asFailure(reason: unknown): Failure {
 /** Never quotes the token. */
 function readSecret(token: unknown): string {
   if (typeof token === 'string' && token !== '') return token;
-  throw new PerdureError('INVALID_INPUT', 'The token of an awakeable must be a text.');
+  throw new PerdureError(
+    'INVALID_INPUT',
+    'Invalid token of an awakeable: must be a non-empty string.',
+  );
 }
 
 function readToken(update: unknown): {

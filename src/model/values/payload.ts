@@ -9,9 +9,9 @@ export type Payload = string;
 export const defaultPayloadLimitBytes = 2 * 1024 * 1024;
 
 /**
- * Encodes a value as JSON text; `undefined` becomes `null` (no payload). Throws `NOT_SERIALIZABLE`, with the path, for a value
- * that JSON would change: a Date, a class instance, a value with `toJSON`, `undefined` in an array, Map, Set, BigInt, NaN, a
- * function, a symbol, a promise, a cycle, a `__proto__` key. Omits properties that are `undefined`.
+ * Encodes a value as JSON text; `undefined` becomes `null` (no payload). Omits properties that are `undefined`. Throws
+ * `NOT_SERIALIZABLE`, with the path, for a value that JSON would change. These are a Date, a class instance, a value with
+ * `toJSON`, `undefined` in an array, Map, Set, BigInt, NaN, a function, a symbol, a promise, a cycle and a `__proto__` key.
  */
 export function encodePayload(
   value: unknown,

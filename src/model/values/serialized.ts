@@ -2,8 +2,8 @@ import { PerdureError } from '../failures/errors.ts';
 import { builtinKind, foreignKinds, maxPayloadDepth, showPath } from './find-unserializable.ts';
 
 /**
- * The type of a value after JSON: a `Date` is text, a class instance has its properties only, `undefined` in an array is
- * `null`, and methods are gone. `never` for values that JSON would lose: a `BigInt`, a symbol, a `Map`, a `Set`, an error,
+ * The type of a value after JSON. A `Date` is text, a class instance has only its properties, and `undefined` in an array is
+ * `null`. Methods are removed. `never` for values that JSON would lose: a `BigInt`, a symbol, a `Map`, a `Set`, an error,
  * a promise and binary data.
  */
 export type Serialized<T> = unknown extends T
@@ -37,7 +37,7 @@ type Lost =
 /**
  * Converts a value into plain data, as JSON would: a `Date` becomes ISO text, a class instance its properties. Use it for
  * rows with dates and for class instances, which a payload rejects. Throws `NOT_SERIALIZABLE`, with the path, for a value
- * that JSON would lose: a `BigInt`, `NaN`, an invalid `Date`, a `Map`, a `Set`, an error, binary data, a cycle.
+ * that JSON would lose, such as a `BigInt`, `NaN`, an invalid `Date`, a `Map`, a `Set`, an error, binary data or a cycle.
  */
 export function serialized<T>(value: T): Serialized<T> {
   return convert(value, [], []) as Serialized<T>;

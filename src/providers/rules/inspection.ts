@@ -1,7 +1,7 @@
 import { isTerminal } from '../../model/status.ts';
 import type { InspectedInstance } from '../contract/inspection.ts';
 
-/** Whether the history tells what an instance waits for: nothing else about it does. */
+/** Whether only the history shows what an instance waits for. */
 export function needsEvents({
   record,
   turn,

@@ -53,8 +53,8 @@ const none: readonly CancelScope[] = [];
 export type CancelDepth = 'scopes' | 'shields';
 
 /**
- * A part of the code whose operations are canceled together: the root of an execution, a scope, or a shield, which a
- * cancel from outside does not enter.
+ * A part of the code whose operations are canceled together: the root of an execution, a scope or a shield. A cancel from
+ * outside does not enter a shield.
  */
 export class CancelScope implements Scope {
   readonly execution: ScopeOwner;

@@ -206,7 +206,7 @@ export function readTransactionCall(
   if (ms >= 1) return ms;
   throw new PerdureError(
     'INVALID_OPTION',
-    `Invalid \`timeout\` of ctx.transaction() of ${what}: must be at least 1 ms.`,
+    `Invalid \`timeout\` of ${ms} ms in ctx.transaction() of ${what}: must be at least 1 ms.`,
   );
 }
 

@@ -301,7 +301,7 @@ function actionsOn(id: string): readonly Option[] {
   const start = (action: 'cancel' | 'retry' | 'pause' | 'resume' | 'raiseEvent') => (): void => {
     void call('getInstance', { params: { id } }).then(
       ({ name, status }) => ask(action, { kind: 'instance', id, name, status }),
-      () => undefined, // The page of the instance tells what is wrong.
+      () => undefined, // The page of the instance shows the error.
     );
   };
   const group = `Act on ${id}`;

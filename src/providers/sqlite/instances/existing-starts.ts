@@ -39,8 +39,8 @@ export interface ExistingStartParts extends EnqueueParts {
 }
 
 /**
- * Finds the instance that a start gets by its key: the live one or the one of the window of a dedupe key, or a debounced one,
- * which it moves. `undefined`: the start creates its instance.
+ * Finds the instance that a start returns by its key. For a dedupe key, it is the live instance or that of the window. For a
+ * debounce key, it is the waiting instance, which the start moves. `undefined`: the start creates its instance.
  */
 export function findActive(
   store: ExistingStartParts,
