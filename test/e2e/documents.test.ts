@@ -73,6 +73,36 @@ describe('documents', () => {
     expect(missing.map(([link]) => link)).toEqual([]);
   });
 
+  it.each([
+    ['OpenOptions', 'src/perdure.ts', ['operations.md', 'scaling-out.md']],
+    ['WorkerOptions', 'src/runtime/options.ts', ['operations.md']],
+    ['SqliteOptions', 'src/providers/sqlite/provider.ts', ['operations.md']],
+    ['PostgresOptions', 'src/providers/postgres/driver/options.ts', ['scaling-out.md']],
+    ['StartOptions', 'src/client/starting/start-request.ts', ['writing-orchestrations.md']],
+    [
+      'CommonStartOptions',
+      'src/model/start-settings.ts',
+      ['writing-orchestrations.md', 'tasks.md'],
+    ],
+    ['RunTaskOptions', 'src/client/starting/task-request.ts', ['tasks.md']],
+    ['TaskOptions', 'src/tasks/task.ts', ['tasks.md']],
+    ['ScheduleTiming', 'src/client/managing/schedule-request.ts', ['schedules.md']],
+    ['HandlerOptions', 'src/server/handler.ts', ['server.md']],
+    ['ServeOptions', 'src/server/serve.ts', ['server.md']],
+    ['ConnectOptions', 'src/remote/connect-options.ts', ['remote-client.md']],
+    ['OpenSessionOptions', 'src/jobs/session-info.ts', ['attached-work.md']],
+    ['OtelOptions', 'src/otel/otel.ts', ['telemetry.md']],
+  ])('the guides describe every option of %s', (name, source, guides) => {
+    const code = readFileSync(join(root, source), 'utf8');
+    const body = new RegExp(`interface ${name}\\b[^{]*\\{(.*?)\\n\\}`, 's').exec(code)?.[1] ?? '';
+    const options = [...body.matchAll(/^ {2}readonly (\w+)\?:/gm)].map(([, option]) => option);
+    const text = guides
+      .map((guide) => readFileSync(join(root, 'docs/guides', guide), 'utf8'))
+      .join();
+    expect(options).not.toEqual([]);
+    expect(options.filter((option) => !new RegExp(`[\`.]${option}\\b`).test(text))).toEqual([]);
+  });
+
   it('ARCHITECTURE.md names only existing files', () => {
     const text = readFileSync(join(root, 'ARCHITECTURE.md'), 'utf8');
     const named = [...text.matchAll(/`([\w./-]+\/[\w.-]*)`/g)].map(([, name]) => name ?? '');
