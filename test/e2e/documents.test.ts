@@ -103,6 +103,25 @@ describe('documents', () => {
     expect(options.filter((option) => !new RegExp(`[\`.]${option}\\b`).test(text))).toEqual([]);
   });
 
+  it.each([
+    ['src/client/client.ts', 'client.md'],
+    ['src/client/reading-client.ts', 'client.md'],
+    ['src/client/handle.ts', 'client.md'],
+    ['src/orchestration/orchestration-context.ts', 'writing-orchestrations.md'],
+  ])('the methods of %s are in %s', (source, guide) => {
+    const code = readFileSync(join(root, source), 'utf8');
+    const methods = [...code.matchAll(/^ {2}(?:async )?\*?([a-z]\w+)(?:<.*)?\(/gm)].map(
+      ([, name]) => name ?? '',
+    );
+    const text = readFileSync(join(root, 'docs/guides', guide), 'utf8');
+    const internal = new Set(['constructor', 'assertOpen', 'taskHandle', 'raise']);
+    const missing = methods.filter(
+      (name) => !internal.has(name) && !new RegExp(`[\`.]${name}\\b`).test(text),
+    );
+    expect(methods.length).toBeGreaterThan(10);
+    expect([...new Set(missing)]).toEqual([]);
+  });
+
   it('ARCHITECTURE.md names only existing files', () => {
     const text = readFileSync(join(root, 'ARCHITECTURE.md'), 'utf8');
     const named = [...text.matchAll(/`([\w./-]+\/[\w.-]*)`/g)].map(([, name]) => name ?? '');
