@@ -11,7 +11,29 @@ const failing = orchestration('failing', async (ctx, value: unknown) => {
   await ctx.call(copy, value);
   throw new Error('as expected');
 });
-const definitions = { orchestrations: [echo, failing], activities: [copy] };
+const edit = activity('edit', (_ctx, value: object) => ({ ...value, edited: true }));
+const rewrite = orchestration('rewrite', (ctx, value: unknown) => ctx.call(edit, value as object));
+const sign = activity('sign', (_ctx, value: { trace: string[] }) => {
+  value.trace.push('activity');
+  return value;
+});
+const changing = orchestration('changing', async (ctx, value: object) => {
+  const traced = Object.assign(value, { trace: ['orchestration'] });
+  const result = await ctx.call(sign, traced);
+  result.trace.push('end');
+  return result;
+});
+const definitions = {
+  orchestrations: [echo, failing, rewrite, changing],
+  activities: [copy, edit, sign],
+};
+let texts = 0;
+
+/** A large text that no other hello has. */
+function newText(): string {
+  texts += 1;
+  return `${texts}${'x'.repeat(10_000)}`;
+}
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -51,20 +73,40 @@ it('a hello stores an object of 10 KB once as input and once as result', async (
   await perdure.close();
 });
 
-it('a hello stringifies and parses each of its four payloads once', async () => {
+it('a hello that returns its input unchanged stringifies it once', async () => {
+  expect(await countConversions(echo)).toEqual([0, 1]);
+});
+
+it('a hello that changes its payload stringifies the input and the result once', async () => {
+  expect(await countConversions(rewrite)).toEqual([0, 2]);
+});
+
+it('a hello whose code changes each value stores each of them', async () => {
+  const { perdure } = await openPerdure();
+  await perdure.startWorker(definitions);
+  const handle = await perdure.client.start(changing, { text: newText() });
+  expect(await handle.result()).toMatchObject({ trace: ['orchestration', 'activity', 'end'] });
+  const { events } = await perdure.client.exportHistory(handle.id);
+  const traces = events.map((event) => /"trace\\*":\[[^\]]*\]/.exec(JSON.stringify(event))?.[0]);
+  expect(traces.map((trace) => trace?.split(',').length)).toEqual([undefined, 1, 2, 3]);
+  await perdure.close();
+});
+
+/** Runs a hello with a new object. Returns how often its texts were parsed and stringified. */
+async function countConversions(definition: typeof echo): Promise<[number, number]> {
   const { perdure } = await openPerdure();
   await perdure.startWorker(definitions);
   const parse = vi.spyOn(JSON, 'parse');
   const stringify = vi.spyOn(JSON, 'stringify');
-  const handle = await perdure.client.start(echo, large);
+  const handle = await perdure.client.start(definition, { marker, text: newText() });
   await handle.result();
   const parsed = parse.mock.calls.filter(([text]) => text.includes(marker));
   const stringified = stringify.mock.results.filter(
     ({ value }) => typeof value === 'string' && value.includes(marker),
   );
-  expect([parsed.length, stringified.length]).toEqual([4, 4]);
   await perdure.close();
-});
+  return [parsed.length, stringified.length];
+}
 
 it('an activity that another worker claims gets its large input', async () => {
   const { perdure, query } = await openPerdure();

@@ -2,9 +2,18 @@
 export const maxPayloadDepth = 500;
 const maxPathLength = 200;
 
-/** Returns why JSON cannot represent a value unchanged, with the path; `undefined` if it can. */
-export function findUnserializable(value: unknown): string | undefined {
-  const found = find(value, []);
+/** The size of a value: its nodes, and the characters of its strings without keys. */
+export interface ValueSize {
+  nodes: number;
+  characters: number;
+}
+
+/** Returns why JSON cannot represent a value unchanged, with the path; `undefined` if it can. Adds to `size` what it reads. */
+export function findUnserializable(
+  value: unknown,
+  size: ValueSize = { nodes: 0, characters: 0 },
+): string | undefined {
+  const found = find(value, [], size);
   if (found === undefined) return undefined;
   return `${showPath(found.path.toReversed())} ${found.problem}`;
 }
@@ -15,8 +24,12 @@ interface Found {
   readonly problem: string;
 }
 
-function find(value: unknown, ancestors: object[]): Found | undefined {
+function find(value: unknown, ancestors: object[], size: ValueSize): Found | undefined {
+  size.nodes += 1;
   switch (typeof value) {
+    case 'string':
+      size.characters += value.length;
+      return undefined;
     case 'bigint':
       return found('is a BigInt');
     case 'function':
@@ -26,13 +39,13 @@ function find(value: unknown, ancestors: object[]): Found | undefined {
     case 'number':
       return Number.isFinite(value) ? undefined : found(`is ${value}`);
     case 'object':
-      return value === null ? undefined : findInObject(value, ancestors);
+      return value === null ? undefined : findInObject(value, ancestors, size);
     default:
       return undefined;
   }
 }
 
-function findInObject(value: object, ancestors: object[]): Found | undefined {
+function findInObject(value: object, ancestors: object[], size: ValueSize): Found | undefined {
   if (ancestors.includes(value)) return found('refers back to itself');
   if (ancestors.length >= maxPayloadDepth)
     return found(`is nested more than ${maxPayloadDepth} deep`);
@@ -44,16 +57,21 @@ function findInObject(value: object, ancestors: object[]): Found | undefined {
   }
   ancestors.push(value);
   const inner = Array.isArray(value)
-    ? findInItems(value, ancestors)
-    : findInProperties(value as Record<string, unknown>, ancestors);
+    ? findInItems(value, ancestors, size)
+    : findInProperties(value as Record<string, unknown>, ancestors, size);
   ancestors.pop();
   return inner;
 }
 
-function findInItems(items: readonly unknown[], ancestors: object[]): Found | undefined {
+function findInItems(
+  items: readonly unknown[],
+  ancestors: object[],
+  size: ValueSize,
+): Found | undefined {
   for (let index = 0; index < items.length; index++) {
     const item = items[index];
-    const inner = item === undefined ? found('is undefined (use null)') : find(item, ancestors);
+    const inner =
+      item === undefined ? found('is undefined (use null)') : find(item, ancestors, size);
     if (inner !== undefined) return within(inner, index);
   }
   return undefined;
@@ -62,10 +80,11 @@ function findInItems(items: readonly unknown[], ancestors: object[]): Found | un
 function findInProperties(
   properties: Readonly<Record<string, unknown>>,
   ancestors: object[],
+  size: ValueSize,
 ): Found | undefined {
   for (const key of Object.keys(properties)) {
     if (key === '__proto__') return found('has a key named __proto__');
-    const inner = find(properties[key], ancestors);
+    const inner = find(properties[key], ancestors, size);
     if (inner !== undefined) return within(inner, key);
   }
   return undefined;

@@ -1,12 +1,16 @@
 import { PerdureError } from '../failures/errors.ts';
 import { encodedError, isEncoded } from '../encoding/envelope.ts';
 import { findUnserializable } from './find-unserializable.ts';
+import { copyLargeValue, RecentPayloads } from './recent-payloads.ts';
 
 /** JSON text. It is encoded once, and stays text until it is decoded for user code. */
 export type Payload = string;
 
 /** Default of `payloadLimitBytes`: 2 MiB. */
 export const defaultPayloadLimitBytes = 2 * 1024 * 1024;
+
+/** A cache of pure functions, so all runtimes of the process share it. */
+const recent = new RecentPayloads();
 
 /**
  * Encodes a value as JSON text; `undefined` becomes `null` (no payload). Omits properties that are `undefined`. Throws
@@ -33,8 +37,17 @@ export function encodePayload(
 function stringify(value: unknown, what: string): string {
   let problem: string | undefined;
   try {
-    problem = findUnserializable(value);
-    if (problem === undefined) return JSON.stringify(value);
+    const known = recent.find(value);
+    if (known !== undefined) return known;
+    const size = { nodes: 0, characters: 0 };
+    problem = findUnserializable(value, size);
+    if (problem === undefined) {
+      const copy = copyLargeValue(value, size);
+      if (copy === undefined) return JSON.stringify(value);
+      const text = JSON.stringify(copy);
+      recent.add(text, copy);
+      return text;
+    }
   } catch (cause) {
     throw new PerdureError(
       'NOT_SERIALIZABLE',
@@ -69,7 +82,7 @@ export function decodePayload(payload: Payload | null): unknown {
   if (payload === null) return undefined;
   if (isEncoded(payload)) throw encodedError(payload);
   try {
-    return parseJson(payload);
+    return recent.decode(payload) ?? parseJson(payload);
   } catch (cause) {
     throw new PerdureError(
       'UNDECODABLE',
