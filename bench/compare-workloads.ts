@@ -68,10 +68,11 @@ export async function openBuild(
     check((await handle.result()) === count, 'steps');
   };
   const large = 'x'.repeat(133_000);
+  let hellos = 0;
   const work: Record<Workload, () => Promise<unknown>> = {
     hello: () => runInLanes(2_000, 64, () => helloOnce()),
     latency: () => runInLanes(300, 1, () => helloOnce()),
-    payload: () => runInLanes(64, 16, () => helloOnce(large)),
+    payload: () => runInLanes(64, 16, () => helloOnce(`${(hellos += 1)}${large}`)),
     steps: () => countTo(steps, 1_000),
     'inline-steps': () => countTo(inlineSteps, 1_000),
     async tasks() {
