@@ -66,6 +66,13 @@ console.log(
     },
   );
 
+  it('has only ASCII characters, so that V8 keeps each file with one byte per character', () => {
+    const files = entries.flatMap((entry) => [entry, ...reached(entry)]);
+    const built = [...new Set(files)].filter((name) => name.startsWith(dist));
+    expect(built.length).toBeGreaterThan(15);
+    expect(built.filter((file) => /[\u0080-\uffff]/.test(readFileSync(file, 'utf8')))).toEqual([]);
+  });
+
   it('loads at most 10 files with the package, and no driver', () => {
     const names = [...reached(join(dist, 'index.js'))];
     expect(names.filter((name) => name.startsWith(dist)).length).toBeLessThanOrEqual(10);
