@@ -35,7 +35,7 @@ the best settings of their documentation.`,
 };
 
 export const notMeasured: Readonly<Record<ProviderName, string>> = {
-  sqlite: `Not measured: more than two processes on one file, large payloads, CPU-bound handlers, power loss, other file systems and
+  sqlite: `Not measured: more than two processes on one file, CPU-bound handlers, power loss, other file systems and
 disks.`,
   postgres: `Not measured: a server on another machine (here client, worker and server share the processors), network latency,
 replication, connection poolers, large payloads, CPU-bound handlers.`,
