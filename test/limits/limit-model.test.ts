@@ -86,7 +86,7 @@ describe.each([
   {
     store: 'PostgreSQL',
     run: runOnPostgres,
-    runs: isFullSize ? 1_000 : 8,
+    runs: isFullSize ? 5_000 : 8,
     damages: [
       ['new items', 'TRIGGER lane_item_inserted'],
       ['deletions', 'TRIGGER lane_item_deleted'],

@@ -192,13 +192,14 @@ class LimitModel {
     }
   }
 
-  async #fetch(max: number): Promise<readonly WorkItem[]> {
+  /** Fetches runs of these tasks. Only a fetch of all of them can show that nothing waits. */
+  async #fetch(max: number, of: readonly string[] = tasks): Promise<readonly WorkItem[]> {
     const now = this.#now;
     this.#reference.beforeClaim(now);
     const flagged = new Set(
       [...this.#reference.runs.values()].filter((run) => run.flagged).map(({ id }) => id),
     );
-    const fetch = { max, lockMs, waitMs: 0, names: [], tasks };
+    const fetch = { max, lockMs, waitMs: 0, names: [], tasks: of };
     const items = await this.#store.provider.fetchWorkItems(fetch);
     this.#note(`claim ${max}: ${items.map(({ instanceId }) => instanceId).join()}`);
     for (const { instanceId } of items) {
@@ -206,7 +207,7 @@ class LimitModel {
       const token = this.#reference.runs.get(instanceId)?.held?.token;
       if (token !== undefined) this.#former.push(token);
     }
-    const isLast = !this.#store.mayDivideClaims || items.length === 0;
+    const isLast = of === tasks && (!this.#store.mayDivideClaims || items.length === 0);
     this.#reference.claimed(items, { max, now, lockMs, isLast });
     return items;
   }
@@ -355,6 +356,8 @@ class LimitModel {
 
   async setBack(): Promise<void> {
     if (!this.#maySetBack) return;
+    // An expired lease is live again after it, unless a claim of its task has revoked it.
+    for (const task of ['one', 'two']) await this.#fetch(1, [task]);
     this.#note('set the clock back');
     // More than a store absorbs.
     const before = this.#now;
