@@ -179,6 +179,8 @@ export interface ListLimitsParams {
  *   that has none (limit/every-end-frees-its-place, limit/a-queued-item-has-no-place)
  * - free the place of an expired lease for other items, after which its token is invalid; a renewed lease keeps its
  *   place (limit/an-expired-lease-frees-its-place, limit/a-renewal-keeps-the-place)
+ * - free the places of a process that died when its claims are taken over (takeover/frees-the-places-of-limits)
+ * - mark claimed items that a limit or rate counts (limit/a-claim-shows-that-it-is-limited)
  * - claim a canceled item whose lease expired without a place, whatever the limits
  *   (limit/a-canceled-item-needs-no-place)
  * - let the `onFail` handler and a retry of a run wait in its lane (limit/an-on-fail-handler-takes-a-place,

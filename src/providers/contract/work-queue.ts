@@ -52,6 +52,8 @@ export interface WorkItem {
   readonly nowMs: number;
   /** Since when a worker could claim it, at most `nowMs`. */
   readonly dueAt: number;
+  /** Set if limits of its definition count the claim: a worker without a free slot must hand it back. */
+  readonly limited?: true;
   /** The trace context, if it is already decoded. Absent: it is in `options`. */
   readonly trace?: TraceContext;
   /** For `onFail`: the `Failure` of the run as JSON text. */

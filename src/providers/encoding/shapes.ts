@@ -430,6 +430,7 @@ export const workItem = fields<WorkItem>({
   cancel: keep,
   nowMs: keep,
   dueAt: keep,
+  limited: keep,
   trace: keep,
   failure: givenFailureText,
 });

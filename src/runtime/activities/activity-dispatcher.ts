@@ -173,9 +173,9 @@ export class ActivityDispatcher {
     this.#start(accepted);
   }
 
-  /** Whether an item may wait for a slot. One of a task with its own limits may not. */
+  /** Whether an item may wait for a slot. One that is limited may not: another worker may have a slot for its place. */
   #mayWait(item: WorkItem): boolean {
-    if (!this.#ahead.isFast || this.#fetcher.isStopping) return false;
+    if (!this.#ahead.isFast || this.#fetcher.isStopping || item.limited === true) return false;
     const handler = this.#params.handlers.find(item);
     return handler !== undefined && handler.limiter === undefined && handler.batch === undefined;
   }

@@ -29,6 +29,8 @@ const errorPauseMs = 200;
 const flaggedBatch = 100;
 // Maximum delay for flagged items of dead workers, while handlers end within milliseconds.
 const aheadPauseMs = 50;
+// After a claim that limits counted, none is made ahead for that long: an operator may have set the limits.
+const limitedPauseMs = 10_000;
 // Abort reasons. Symbols, because a default reason would create an error with a stack each time.
 const slotFreed = Symbol('slot freed');
 const noSlotLeft = Symbol('no free slot');
@@ -55,6 +57,8 @@ export class WorkFetcher {
   /** Number of `onFail` items queued by failures of this worker, by task. */
   readonly #queuedOnFails = new Map<string, number>();
   #isSaturated = false;
+  /** Monotonic time of the last claim that limits counted. */
+  #limitedAt = Number.NEGATIVE_INFINITY;
   #loops: readonly Promise<void>[] = [];
 
   constructor(params: WorkFetcherParams) {
@@ -72,7 +76,9 @@ export class WorkFetcher {
 
   /** A run that is claimed ahead would hold a place of its limit or batch without running. */
   get #mayClaimAhead(): boolean {
-    return this.#sources.length === 0 && !this.#params.handlers.hasSharedLimits;
+    const { clock, handlers } = this.#params;
+    if (this.#sources.length > 0 || handlers.hasSharedLimits) return false;
+    return clock.monotonic() - this.#limitedAt >= limitedPauseMs;
   }
 
   get isStopping(): boolean {
@@ -235,7 +241,10 @@ export class WorkFetcher {
       lockMs: options.activityLeaseMs,
       worker: options.name,
     });
-    for (const item of items) take(item, claimedSince(clock, item.nowMs, askedAt));
+    for (const item of items) {
+      if (item.limited === true) this.#limitedAt = askedAt;
+      take(item, claimedSince(clock, item.nowMs, askedAt));
+    }
     if (slots.free === 0 && this.#sources.length > 0) {
       this.#isSaturated = true;
       this.#endPolls();

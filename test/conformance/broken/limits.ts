@@ -122,6 +122,27 @@ export const brokenLimits: readonly BrokenProvider[] = [
     }),
   },
   {
+    fault: 'claimed items do not show that they are limited',
+    rejectedBy: 'limit/a-claim-shows-that-it-is-limited',
+    override: ({ provider }) => ({
+      async fetchWorkItems(params) {
+        const items = await provider.fetchWorkItems(params);
+        return items.map(({ limited: _limited, ...item }) => item);
+      },
+    }),
+  },
+  {
+    fault: 'a takeover leaves the places of the dead process in use',
+    rejectedBy: 'takeover/frees-the-places-of-limits',
+    override: ({ provider, db }) => ({
+      async takeOverClaims(processIds) {
+        const count = await provider.takeOverClaims(processIds);
+        db.exec('UPDATE worker_queue SET place = 0 WHERE place = 1');
+        return count;
+      },
+    }),
+  },
+  {
     fault: 'a renewal frees its place',
     rejectedBy: 'limit/a-renewal-keeps-the-place',
     override: ({ provider, db }) => ({

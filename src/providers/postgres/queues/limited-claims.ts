@@ -337,7 +337,7 @@ function nextStatement(schema: string) {
     definition,
     ({
       definitionKey,
-    }) => `SELECT now, global_limit IS NOT NULL OR key_limit IS NOT NULL AS "hasPlaces",
+    }) => `SELECT now, global_limit IS NOT NULL OR key_limit IS NOT NULL AS "hasPlaces", rate_us IS NOT NULL AS "hasRate",
         CASE WHEN NOT ${isPaused(schema, definitionKey)} THEN ${nextDueText(schema)} END AS "nextAt"
       FROM (SELECT ${limitColumns} FROM ${schema}.limits AS one WHERE definition_key = ${definitionKey}) AS lim`,
   );

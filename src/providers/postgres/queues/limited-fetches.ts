@@ -43,6 +43,14 @@ function textOf({ names, tasks }: FetchWorkItemsParams): string {
   return JSON.stringify([names, tasks]);
 }
 
+/** What a claim left, read under the row of its definition. */
+interface Left {
+  readonly now: number;
+  readonly nextAt: number | null;
+  readonly hasPlaces: boolean;
+  readonly hasRate: boolean;
+}
+
 /** Claims items of limited definitions, one definition per transaction. */
 export class LimitedFetches {
   readonly #store: LimitedFetchParts;
@@ -183,7 +191,7 @@ export class LimitedFetches {
             worker,
           }),
         ),
-        tx.query<{ now: number; nextAt: number | null; hasPlaces: boolean }>(...next(definition)),
+        tx.query<Left>(...next(definition)),
       ]);
       return [claimedRows, nextRow];
     });
@@ -195,12 +203,17 @@ export class LimitedFetches {
     if (first === undefined) return { claimed: [], isDue };
     const leaseEnd = first.now + lockMs;
     this.#store.claimed({ topic: 'work', now: first.now, sentAt, leaseEnd });
-    return { claimed: await this.#toItems(rows, { secret, taskSecret }), isDue };
+    const isLimited = hasPlaces || left?.hasRate === true;
+    return { claimed: await this.#toItems(rows, { secret, taskSecret, isLimited }), isDue };
   }
 
   async #toItems(
     rows: readonly (ClaimedItem & { readonly now: number })[],
-    { secret, taskSecret }: { readonly secret: string; readonly taskSecret: string },
+    {
+      secret,
+      taskSecret,
+      isLimited,
+    }: { readonly secret: string; readonly taskSecret: string; readonly isLimited: boolean },
   ): Promise<readonly WorkItem[]> {
     const { definitions, workItems } = this.#store;
     const needed = rows.flatMap(definitionKeys);
@@ -213,7 +226,9 @@ export class LimitedFetches {
       await this.#store.writeOnce('fetchWorkItems', ({ tx }) => workItems.delete(tx, orphans));
     return rows.flatMap((row) => {
       const lockToken = formatToken(row.itemKey, row.isTask ? taskSecret : secret);
-      return toItem(definitions, row, { nowMs: row.now, lockToken }) ?? [];
+      const item = toItem(definitions, row, { nowMs: row.now, lockToken });
+      if (item === undefined) return [];
+      return isLimited ? { ...item, limited: true as const } : item;
     });
   }
 }

@@ -26,6 +26,8 @@ export interface ChosenItem {
   readonly limitKey: number;
   readonly nextAt: number;
   readonly isExpired: boolean;
+  /** Whether its definition has limits, and not only keys. */
+  readonly isLimited: boolean;
 }
 
 // Bounds the time of one claim.
@@ -170,7 +172,7 @@ export class Lanes {
         .find((one) => one.nextAt <= now && laneAllowance(row.limits, one, now) > 0);
       if (suspect === undefined || (first !== undefined && first.nextAt <= suspect.nextAt))
         continue;
-      first = toChosen(definitionKey, suspect, now);
+      first = toChosen(row, suspect, now);
     }
     return first;
   }
@@ -274,7 +276,7 @@ export class Lanes {
       take: (lane) => {
         // An expired run ends without a place.
         for (let item = lane.next(); item !== undefined; item = lane.next()) {
-          const chosen = toChosen(definitionKey, item, now);
+          const chosen = toChosen(row, item, now);
           claim(chosen);
           if (!chosen.isExpired) return true;
         }
@@ -323,10 +325,17 @@ function laneAllowance(limits: Limits, { running, tatUs }: ReadyLane, nowMs: num
   );
 }
 
-function toChosen(limitKey: number, item: LaneItem, now: number): ChosenItem {
+function toChosen(row: LimitRow, item: LaneItem, now: number): ChosenItem {
   const { itemKey, definitionKey, nextAt, expiresAt } = item;
-  const isExpired = expiresAt !== null && expiresAt <= now;
-  return { itemKey, definitionKey, limitKey, nextAt, isExpired };
+  const { global, perKey, rate } = row.limits;
+  return {
+    itemKey,
+    definitionKey,
+    limitKey: row.definitionKey,
+    nextAt,
+    isExpired: expiresAt !== null && expiresAt <= now,
+    isLimited: global !== undefined || perKey !== undefined || rate !== undefined,
+  };
 }
 
 /** Reads the due items of a lane in batches. */

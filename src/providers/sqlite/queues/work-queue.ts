@@ -300,7 +300,7 @@ function claimOne(
   const { run } = row;
   const kind = itemKind(run !== undefined, row.operation);
   if (run !== undefined) store.taskRuns.started(scope, row, run);
-  return {
+  const item: WorkItem = {
     kind,
     lockToken,
     instanceKey: row.instanceKey,
@@ -320,6 +320,7 @@ function claimOne(
     dueAt: due.nextAt,
     ...(kind === 'onFail' && run !== undefined && run.failure !== null && { failure: run.failure }),
   };
+  return 'isLimited' in due && due.isLimited ? { ...item, limited: true } : item;
 }
 
 /** The keys of the definitions that a worker can run and that are not paused: unlimited, and limited. */

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import type { LimitOverride } from '../../../../providers/contract/limits.ts';
 import type { Capability } from '../../conformance-case.ts';
 import { forceDelete } from '../../deletion-helpers.ts';
 import { expectCommitted, expectLockLost, only } from '../../expectations.ts';
@@ -39,6 +40,30 @@ export const limitPlaces: Capability = {
         await complete(store, own.slice(0, 2));
         await claimExactly(store, 2);
         await claimExactly(store, 0);
+      },
+    },
+    {
+      id: 'limit/a-claim-shows-that-it-is-limited',
+      title: 'claimed items show whether limits of their definition count them',
+      async run(store) {
+        await createKeyed(store, 'a', 6);
+        const fairOnly = await claimExactly(store, 2, 2);
+        assert.deepEqual(
+          fairOnly.map(({ limited }) => limited),
+          [undefined, undefined],
+        );
+        const changes: readonly LimitOverride[] = [
+          { global: 10 },
+          { global: null, perKey: 10 },
+          { perKey: null, rate: { limit: 1, perMs: 1, burst: 100, perKey: true } },
+          { rate: null },
+        ];
+        const shown: boolean[] = [];
+        for (const change of changes) {
+          await setLimits(store, change);
+          shown.push(only(await claimExactly(store, 1, 1), 'item').limited ?? false);
+        }
+        assert.deepEqual(shown, [true, true, true, false]);
       },
     },
     {

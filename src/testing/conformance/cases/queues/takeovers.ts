@@ -2,9 +2,11 @@ import assert from 'node:assert/strict';
 import type { Provider } from '../../../../providers/contract/provider.ts';
 import type { Capability } from '../../conformance-case.ts';
 import { expectInAnyOrder, expectLockLost, only } from '../../expectations.ts';
+import { claimExactly, createKeyed, declare, runningOf } from '../../limit-helpers.ts';
 import { cleanupMs, newProcess, workItem } from '../../sample-data.ts';
 import { lockMs, type StoreUnderTest } from '../../store-under-test.ts';
 import { newTask } from '../../task-helpers.ts';
+import { expectPending, withTimeLimit } from '../../time-limit.ts';
 
 const host = 'host-1';
 const dayMs = 86_400_000;
@@ -144,6 +146,30 @@ export const takeovers: Capability = {
         assert.equal(claimed.length, 1);
         assert.equal(await takeOver(survivor), 1);
         assert.equal((await survivor.fetchWorkItems(fetchAll)).length, 1);
+      },
+    },
+    {
+      id: 'takeover/frees-the-places-of-limits',
+      title: 'takeOverClaims() frees the places of limited items, and ends a wait for one',
+      async run(store) {
+        const survivor = await openSecondProcess(store);
+        await declare(store, { global: 3, perKey: 2 });
+        await createKeyed(store, 'a', 4);
+        await createKeyed(store, 'b', 1);
+        const held = await claimExactly(store, 3);
+        const [renewed, ...others] = held;
+        assert.ok(renewed);
+        assert.equal((await store.renewWork(renewed.lockToken)).held, true);
+        const waiting = survivor.fetchWorkItems({ ...fetchAll, waitMs: 60_000 });
+        await expectPending(waiting, 'the fetch');
+        assert.equal(await takeOver(survivor), 3);
+        const again = await withTimeLimit(waiting, 'after the takeover');
+        assert.equal(again.length, 3);
+        assert.equal(await runningOf(store), 3);
+        await claimExactly(store, 0);
+        for (const { lockToken } of others) expectLockLost(await store.ackWork(lockToken));
+        assert.equal((await store.renewWork(renewed.lockToken)).held, false);
+        assert.equal(await runningOf(store), 3);
       },
     },
     {
