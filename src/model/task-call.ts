@@ -13,6 +13,18 @@ export function calledTask(activity: string): string | undefined {
   return activity.startsWith(prefix) ? activity.slice(prefix.length) : undefined;
 }
 
+/** The definition that a worker must have to run work: a call of a task needs the task. */
+export function codeOf({
+  kind,
+  name,
+}: {
+  readonly kind: 'activity' | 'task' | 'onFail';
+  readonly name: string;
+}): { readonly kind: 'activity' | 'task'; readonly name: string } {
+  const task = kind === 'activity' ? calledTask(name) : name;
+  return task === undefined ? { kind: 'activity', name } : { kind: 'task', name: task };
+}
+
 /** The name of the task that a work item runs. */
 export function taskNameOf(name: string, kind: 'activity' | 'task' | 'onFail'): string {
   return kind === 'activity' ? (calledTask(name) ?? name) : name;

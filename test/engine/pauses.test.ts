@@ -129,6 +129,39 @@ describeEngine('pause and resume', (open) => {
     expect(await client.pausedDefinitions()).toEqual([]);
   });
 
+  it.each([{}, { concurrency: { global: 3 } }])(
+    'pause({ name }) of a task with options %j stops its calls by orchestrations, and why() names it',
+    async (options) => {
+      const runs: string[] = [];
+      const job = task('job', (_ctx, by: string) => void runs.push(by), options);
+      const calls = orchestration('calls', (ctx) => ctx.runTask(job, 'call'));
+      const probe = task('probe', () => 1);
+      const { client } = await open({ orchestrations: [calls], tasks: [job, probe] });
+      for (const target of [{ name: 'job' }, { name: 'job', kind: 'task' } as const]) {
+        runs.length = 0;
+        await client.pause(target, { actor: 'ada' });
+        const instance = await client.start(calls);
+        await expect.poll(async () => (await client.get(instance.id))?.pending?.length).toBe(1);
+        // Claimed after the call, by the same worker.
+        expect(await (await client.runTask(probe)).result()).toBe(1);
+        expect(runs).toEqual([]);
+        const { text, waits } = await client.why(instance.id);
+        expect(text).toContain('Task `job` was paused by `ada`');
+        expect(text).toContain('Waiting for task `job`: attempt 1 is paused.');
+        expect(waits).toContainEqual(
+          expect.objectContaining({ kind: 'activity', unclaimed: 'paused' }),
+        );
+        const listed = await client.pausedDefinitions();
+        expect(listed.filter(({ name }) => name !== 'job')).toEqual([]);
+        expect((await client.systemMetrics()).pausedDefinitions).toBe(listed.length);
+        await client.resume(target);
+        await instance.result();
+        expect(runs).toEqual(['call']);
+        expect(await client.pausedDefinitions()).toEqual([]);
+      }
+    },
+  );
+
   it('pause() of an unknown or ended instance changes nothing; bad arguments reject', async () => {
     const run = orchestration('run', async () => 1);
     const { client } = await open({ orchestrations: [run] });

@@ -4,6 +4,7 @@ import type { PausedDefinition } from '../../providers/contract/pausing.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
 import type { WorkerRecord } from '../../providers/contract/workers.ts';
 import { canRun, liveWorkers, type WantedDefinition } from '../../providers/rules/workers.ts';
+import { withoutCalls } from '../managing/task-pauses.ts';
 import type { UnclaimedReason } from './why.ts';
 
 export interface ExplainParams {
@@ -53,7 +54,7 @@ export class ExplainContext {
   }
 
   pausedDefinitions(): Promise<readonly PausedDefinition[]> {
-    this.#paused ??= this.provider.listPausedDefinitions();
+    this.#paused ??= this.provider.listPausedDefinitions().then(withoutCalls);
     return this.#paused;
   }
 }

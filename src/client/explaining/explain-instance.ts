@@ -3,6 +3,7 @@ import { decodeEvent } from '../../model/event.ts';
 import { notFound } from '../../model/failures/errors.ts';
 import { decodeFailure } from '../../model/failures/failure.ts';
 import { isTerminal, type TerminalStatus } from '../../model/status.ts';
+import { codeOf } from '../../model/task-call.ts';
 import type { TurnState } from '../../providers/contract/inspection.ts';
 import type { InstanceRecord } from '../../providers/contract/instances.ts';
 import type { PausedDefinition } from '../../providers/contract/pausing.ts';
@@ -123,9 +124,7 @@ function pausedWaits(
   const isNeeded = (one: PausedDefinition): boolean =>
     one.kind === 'orchestration'
       ? runsTurns && one.name === name
-      : pending.some(
-          (work) => work.state !== 'running' && work.name === one.name && kindOf(work) === one.kind,
-        );
+      : pending.some((work) => work.state !== 'running' && isOf(work, one));
   return [
     ...(paused === null
       ? []
@@ -134,6 +133,17 @@ function pausedWaits(
       return { kind: 'paused', target: one.kind, name: one.name, ...toPauseInfo(one) };
     }),
   ];
+}
+
+/** Whether work belongs to a definition, as itself or as a call of a task. */
+function isOf(
+  work: PendingWork,
+  { kind, name }: { readonly kind: string; readonly name: string },
+): boolean {
+  const code = codeOf(work);
+  return (
+    (code.kind === kind && code.name === name) || (kindOf(work) === kind && work.name === name)
+  );
 }
 
 /** The kind of the definition that work needs. */
@@ -251,7 +261,8 @@ function withRates(
   return Promise.all(
     pending.map(async (work) => {
       if (work.limit?.by !== 'rate') return work;
-      const rate = await context.rateOf(kindOf(work), work.name);
+      const { kind, name } = codeOf(work);
+      const rate = await context.rateOf(kind, name);
       if (rate === undefined) return work;
       const { perMs, perKey } = rate;
       return { ...work, limit: { ...work.limit, perMs, perKey } };
@@ -279,7 +290,7 @@ async function workWaits(
     if (work.state === 'running') return {};
     const kind = kindOf(work);
     const isPaused = paused.some(
-      ({ target, name }) => target === 'instance' || (target === kind && name === work.name),
+      ({ target, name = '' }) => target === 'instance' || isOf(work, { kind: target, name }),
     );
     if (isPaused) return { unclaimed: 'paused' };
     const unclaimed = unclaimedReason(workers, { kind, name: work.name, version: null });

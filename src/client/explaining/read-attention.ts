@@ -1,3 +1,4 @@
+import { withoutCalls } from '../managing/task-pauses.ts';
 import { isTerminal } from '../../model/status.ts';
 import type { InstanceConditions, InstanceRecord } from '../../providers/contract/instances.ts';
 import type { PausedDefinition } from '../../providers/contract/pausing.ts';
@@ -50,7 +51,7 @@ export async function readAttention(
     listWorkers(provider),
     findUnclaimedWork(provider),
     queues(),
-    provider.listPausedDefinitions(),
+    provider.listPausedDefinitions().then(withoutCalls),
     provider.listSchedules({ limit: maxSchedules, maxBytes: maxPageBytes }),
   ]);
   const waiting = schedules.filter(isHeldUp).flatMap(({ lastInstanceId }) => lastInstanceId ?? []);

@@ -1,3 +1,4 @@
+import { codeOf } from '../../model/task-call.ts';
 import { formatMs, movedText } from './why-text.ts';
 import type {
   ActivityWait,
@@ -199,8 +200,9 @@ function limitSummary(work: ActivityWait | TaskWait, nowMs: number): string {
 
 function workName(work: ActivityWait | TaskWait): string {
   const step = work.kind === 'activity' ? work.step : undefined;
-  if (work.kind === 'onFail') return `the failure handler of ${code(work.name)}`;
-  return step === undefined ? code(work.name) : `step ${code(step)}`;
+  const { name } = codeOf(work);
+  if (work.kind === 'onFail') return `the failure handler of ${code(name)}`;
+  return step === undefined ? code(name) : `step ${code(step)}`;
 }
 
 function cancelSummary(

@@ -1,3 +1,4 @@
+import { codeOf } from '../../model/task-call.ts';
 import { maxCountedItems } from '../../providers/contract/limits.ts';
 import type { FailureSummary, LimitWait, PendingWork } from '../reading/inspect-instance.ts';
 import type {
@@ -171,19 +172,17 @@ function eventSubject({ name, signal, step }: EventWait): string {
 function workClause(work: ActivityWait | TaskWait, nowMs: number): Clause {
   const { lastFailure, unclaimed } = work;
   const step = work.kind === 'activity' ? work.step : undefined;
-  const kind = work.kind === 'activity' ? 'activity' : 'task';
+  const { kind, name } = codeOf(work);
   const what = work.kind === 'onFail' ? 'the failure handler of task' : kind;
-  const subject = step === undefined ? `${what} ${code(work.name)}` : `step ${code(step)}`;
+  const subject = step === undefined ? `${what} ${code(name)}` : `step ${code(step)}`;
   const isPlain = work.kind !== 'onFail' && step === undefined;
   return {
     subject,
     state: workState(work, nowMs),
-    opening: openingOf(work, nowMs, isPlain ? code(work.name) : subject),
+    opening: openingOf(work, nowMs, isPlain ? code(name) : subject),
     more: sentencesOf(
       lastFailure && `Last error: ${end(failureText(lastFailure))}`,
-      unclaimed === 'noWorker'
-        ? `Start a worker that registers ${kind} ${code(work.name)}.`
-        : undefined,
+      unclaimed === 'noWorker' ? `Start a worker that registers ${kind} ${code(name)}.` : undefined,
     ),
   };
 }
@@ -224,11 +223,13 @@ function workState(work: ActivityWait | TaskWait, nowMs: number): string {
 
 /** Which limit is reached: `task \`sync\` allows 2 at a time for key \`a\`, both are in use`. */
 function limitText(
-  { kind, name, key }: ActivityWait | TaskWait,
+  work: ActivityWait | TaskWait,
   { by, max, running, nextAt, perMs, perKey }: LimitWait,
   nowMs: number,
 ): string {
-  const what = `${kind === 'activity' ? 'activity' : 'task'} ${code(name)}`;
+  const { key } = work;
+  const { kind, name } = codeOf(work);
+  const what = `${kind} ${code(name)}`;
   if (by === 'rate') {
     const next = nextAt === undefined ? '' : `, the next one ${inTime(nextAt, nowMs)}`;
     const per = perMs === undefined ? '' : ` per ${periodText(perMs)}`;

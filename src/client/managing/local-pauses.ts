@@ -3,6 +3,7 @@ import type { AuditEntry } from '../../providers/contract/management.ts';
 import type { PausedDefinition } from '../../providers/contract/pausing.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
 import type { PauseBackend, PauseCall, PauseResult } from './pause-request.ts';
+import { pausedTogether, withoutCalls } from './task-pauses.ts';
 
 /** Pauses and resumes through the provider of this process. */
 export class LocalPauses implements PauseBackend {
@@ -20,8 +21,8 @@ export class LocalPauses implements PauseBackend {
       const [result] = await this.#provider.pauseInstances([request]);
       return result ?? missing;
     }
-    const { name, kinds } = target;
-    const requests = kinds.map((kind) => ({ kind, name, reason, actor, audit }));
+    const paused = pausedTogether(target.name, target.kinds);
+    const requests = paused.map((one) => ({ ...one, reason, actor, audit }));
     return toResult(await this.#provider.pauseDefinitions(requests), true);
   }
 
@@ -32,13 +33,12 @@ export class LocalPauses implements PauseBackend {
       const [result] = await this.#provider.resumeInstances([{ ...target, audit }]);
       return result ?? missing;
     }
-    const { name, kinds } = target;
-    const requests = kinds.map((kind) => ({ kind, name, audit }));
+    const requests = pausedTogether(target.name, target.kinds).map((one) => ({ ...one, audit }));
     return toResult(await this.#provider.resumeDefinitions(requests), false);
   }
 
-  listDefinitions(): Promise<readonly PausedDefinition[]> {
-    return this.#provider.listPausedDefinitions();
+  async listDefinitions(): Promise<readonly PausedDefinition[]> {
+    return withoutCalls(await this.#provider.listPausedDefinitions());
   }
 }
 

@@ -4,6 +4,7 @@ import type { DefinitionKind } from '../../providers/contract/pausing.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
 import type { WorkerRecord } from '../../providers/contract/workers.ts';
 import { liveWorkers } from '../../providers/rules/workers.ts';
+import { withoutCalls } from '../managing/task-pauses.ts';
 import { toPauseInfo, type InstanceInfo } from './instance-info.ts';
 import { sumDepths } from '../../providers/rules/queue-depths.ts';
 
@@ -49,7 +50,7 @@ export async function listQueues(
   const pauses = new Map(paused.map((one) => [keyOf(one), one]));
   const busy = new Set(queues.map(keyOf));
   const idle = new Map(
-    [...workerCounts.values(), ...paused]
+    [...workerCounts.values(), ...withoutCalls(paused)]
       .filter((one) => !busy.has(keyOf(one)))
       .map(({ kind, name }) => [keyOf({ kind, name }), { kind, name, ...empty }]),
   );

@@ -1,3 +1,4 @@
+import { taskActivityName } from '../../../model/task-call.ts';
 import { instanceStatuses, type InstanceStatus } from '../../../model/status.ts';
 import type {
   InstanceSize,
@@ -73,7 +74,9 @@ export class Metrics {
               WHERE item.execution_id = 1 AND item.operation = ${taskOperation}) AS listed
             GROUP BY status) AS counted) AS others,
           (SELECT count(*) FROM ${schema}.instances WHERE paused_at IS NOT NULL) AS "pausedInstances",
-          (SELECT count(*) FROM ${schema}.paused_definitions) AS "pausedDefinitions",
+          (SELECT count(*) FROM ${schema}.paused_definitions AS one WHERE kind <> 'activity' OR NOT EXISTS (
+            SELECT FROM ${schema}.paused_definitions AS task
+            WHERE task.kind = 'task' AND one.name = '${taskActivityName('')}' || task.name)) AS "pausedDefinitions",
           (SELECT count(*) FROM ${schema}.executions) AS "finishedExecutions",
           (SELECT coalesce(sum(events), 0)::bigint FROM ${schema}.pending_reclaims)
             + (SELECT coalesce(sum(last_seq - first_seq + 1), 0)::bigint FROM ${schema}.streams WHERE is_deleted) AS "pendingReclaims",

@@ -1,3 +1,4 @@
+import { taskActivityName } from '../../../model/task-call.ts';
 import type Database from 'better-sqlite3';
 import { instanceStatuses, type InstanceStatus } from '../../../model/status.ts';
 import type { InstanceSize, SystemMetrics } from '../../contract/management.ts';
@@ -18,7 +19,9 @@ export class Metrics {
     this.#whole = db.prepare<[], Whole>(
       `SELECT (SELECT count(*) FROM instances) AS instances,
               (SELECT count(*) FROM instances WHERE paused_at IS NOT NULL) AS pausedInstances,
-              (SELECT count(*) FROM paused_definitions) AS pausedDefinitions,
+              (SELECT count(*) FROM paused_definitions AS one WHERE kind <> 'activity' OR NOT EXISTS (
+                SELECT 1 FROM paused_definitions AS task
+                WHERE task.kind = 'task' AND one.name = '${taskActivityName('')}' || task.name)) AS pausedDefinitions,
               (SELECT count(*) FROM executions) AS finishedExecutions,
               (SELECT coalesce(sum(events), 0) FROM pending_reclaims)
                 + (SELECT coalesce(sum(last_seq - first_seq + 1), 0) FROM streams WHERE is_deleted = 1) AS pendingReclaims,

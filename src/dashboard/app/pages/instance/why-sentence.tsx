@@ -170,7 +170,10 @@ function attemptsOf({ attempt, maxAttempts }: WorkWait): string {
 }
 
 function nameOfWork(wait: WorkWait): JSX.Element {
-  return <Strong>{('step' in wait ? wait.step : undefined) ?? wait.name}</Strong>;
+  const step = 'step' in wait ? wait.step : undefined;
+  // The name of the activity that calls a task has a prefix.
+  const name = wait.kind === 'activity' ? wait.name.replace(/^task:/, '') : wait.name;
+  return <Strong>{step ?? name}</Strong>;
 }
 
 function tellWork(wait: WorkWait): Told {
