@@ -115,12 +115,11 @@ export type { Handle, WaitOptions as ResultOptions } from './client/handle.ts';
 export type { UpdateOptions } from './client/updating/update-request.ts';
 export type { StartableFlow } from './client/starting/start-request.ts';
 export type {
-  OnConflict,
   RaiseEventOptions,
   RunFlowOptions,
-  StartEvent,
   StartOptions,
 } from './client/starting/start-request.ts';
+export type { OnConflict, StartEvent } from './model/admission-options.ts';
 export type {
   AdmissionOptions,
   DebounceOptions,

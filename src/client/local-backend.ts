@@ -11,6 +11,7 @@ import type { Clock } from '../model/clock.ts';
 import { ProviderError, notFound } from '../model/failures/errors.ts';
 import { invalidOption } from '../model/option-fields.ts';
 import { nextIteration } from '../model/platform.ts';
+import { defaultMaxPendingEvents } from '../model/admission-options.ts';
 import { randomToken } from '../model/values/random-id.ts';
 import type {
   CancelInstance,
@@ -154,7 +155,10 @@ export class LocalBackend implements ClientBackend {
     const { provider, clock } = options;
     this.clock = clock;
     this.provider = provider;
-    this.#maxPendingEvents = checkCount('maxPendingEvents', options.maxPendingEvents ?? 2_000);
+    this.#maxPendingEvents = checkCount(
+      'maxPendingEvents',
+      options.maxPendingEvents ?? defaultMaxPendingEvents,
+    );
     this.#starter = options.starter ?? (() => undefined);
     const describe = (id: string) => describeWait(this, id, 1_000);
     this.completions = new CompletionWaiter({ ...options, describeWait: describe });

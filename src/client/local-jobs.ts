@@ -22,6 +22,7 @@ import { noteEntry } from '../management/management-options.ts';
 import type { AuditNote } from '../model/audit-options.ts';
 import type { Clock } from '../model/clock.ts';
 import { PerdureError, notFound } from '../model/failures/errors.ts';
+import { defaultMaxPendingEvents } from '../model/admission-options.ts';
 import { encodeTaskOptions } from '../model/work-item-options.ts';
 import { withSession, type Headers } from '../model/values/headers.ts';
 import { generatedInputHash, inputHash } from '../model/values/input-hash.ts';
@@ -41,7 +42,7 @@ import type {
 import { inspectInstance } from './reading/inspect-instance.ts';
 import { toInstanceInfo, type InstanceInfo } from './reading/instance-info.ts';
 import { maxPageBytes } from './reading/instance-list.ts';
-import { toNewInstance } from './starting/new-instance.ts';
+import { toNewInstance, withIdentity } from './starting/new-instance.ts';
 import { toTaskTimes } from './starting/task-request.ts';
 import type { CompletionWaiter } from './waiting/completion-waiter.ts';
 import { HintWaiter } from './waiting/hint-waiter.ts';
@@ -310,7 +311,9 @@ function toNewJob(request: JobRequest, nowMs: number): NewJob {
     return { ...job, kind: 'task', task: toNewTask({ ...run, payload, trace }, nowMs) };
   }
   const start = { ...request, ...headersOf(request.headers) };
-  const instance = toNewInstance(start, { instanceId, incarnation });
+  const created = toNewInstance(start, { instanceId, incarnation });
+  const { event, onConflict } = request;
+  const instance = withIdentity(created, { event, onConflict, trace }, defaultMaxPendingEvents);
   return { ...job, kind: 'orchestration', instance };
 }
 
@@ -322,7 +325,8 @@ export function toNewTask(
   },
   nowMs: number,
 ): NewTask {
-  const { id, incarnation = randomToken(), name, payload, priority, onFail, tags } = run;
+  const { id, incarnation = run.replaceKey ?? randomToken(), name, payload, priority } = run;
+  const { onFail, tags, onConflict } = run;
   const { dedupeKey, dedupeMs, debounce } = run;
   const options = encodeTaskOptions(run.headers, run.trace);
   return {
@@ -339,6 +343,7 @@ export function toNewTask(
     ...(dedupeMs !== undefined && { dedupeMs }),
     ...(debounce !== undefined && { debounce }),
     ...(onFail && { onFail: { options } }),
+    ...(onConflict !== undefined && { onConflict }),
     ...(tags !== undefined && { tags }),
     ...(run.lane !== undefined && { lane: run.lane }),
   };

@@ -14,6 +14,7 @@ import type { AuditNote } from '../model/audit-options.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Payload } from '../model/values/payload.ts';
 import type { TraceContext } from '../model/trace-context.ts';
+import type { EncodedEvent } from '../model/admission-options.ts';
 import type { StartSettings } from '../model/start-settings.ts';
 import type { StopResult } from '../providers/contract/cancellation.ts';
 import type { JobKey, SessionState } from '../providers/contract/sessions.ts';
@@ -33,6 +34,10 @@ export interface JobRequest extends StartSettings {
   readonly hasVariables?: boolean | undefined;
   /** `null` for an orchestration. */
   readonly task: TaskSettings | null;
+  /** Of an orchestration: raised with the start. */
+  readonly event?: EncodedEvent | undefined;
+  /** Of an orchestration. That of a task is in `task`. */
+  readonly onConflict?: 'terminateExisting' | undefined;
   /** The context of the caller's span. */
   readonly trace?: TraceContext | undefined;
 }

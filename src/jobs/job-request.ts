@@ -1,4 +1,5 @@
 import {
+  readStartEvent,
   readStartOptions,
   readTarget,
   type StartOptions,
@@ -13,6 +14,12 @@ import {
 import type { AdmissionOptions } from '../model/admission-options.ts';
 import type { FlowRef, StandardSchema, OrchestrationRef, TaskRef } from '../model/definition.ts';
 import { encodePayload } from '../model/values/payload.ts';
+import {
+  readOnConflict,
+  type EncodedEvent,
+  type OnConflict,
+  type StartEvent,
+} from '../model/admission-options.ts';
 import type { StartSettings } from '../model/start-settings.ts';
 import { checkPriority, invalid } from '../model/option-fields.ts';
 import { randomToken, timeOrderedId } from '../model/values/random-id.ts';
@@ -20,11 +27,31 @@ import { validateInput } from '../model/values/validate-input.ts';
 import type { JobRequest } from './backend.ts';
 import type { Job } from './job.ts';
 
-/** Options of a job that runs an orchestration or a flow. Its `id` must be new. */
-type JobStartOptions = Omit<StartOptions, keyof AdmissionOptions | 'event' | 'onConflict'>;
+/**
+ * What a submission does if its id is taken. A job cannot attach to an existing run. `reject` (default): rejects, whatever the
+ * input. `terminateExisting`: replaces a run of the same definition that is neither a child nor a job.
+ */
+type OnJobConflict = Exclude<OnConflict, 'useExisting'>;
 
-/** Options of a job. Its `id` must be new: a job cannot attach to an existing run. */
-export interface SubmitOptions extends JobStartOptions, Omit<RunTaskOptions, 'debounce'> {
+/** Options of a job that runs an orchestration or a flow. */
+interface JobStartOptions<EventValue = unknown> extends Omit<
+  StartOptions<EventValue>,
+  keyof AdmissionOptions | 'event' | 'onConflict' | 'replaceKey'
+> {
+  /** Raised with the start, in one transaction. Never raised at an existing instance. */
+  readonly event?: StartEvent<EventValue> | undefined;
+  /** Default: `reject`. */
+  readonly onConflict?: OnJobConflict | undefined;
+}
+
+/** Options of a job that runs a task. */
+interface JobTaskOptions extends Omit<RunTaskOptions, 'debounce' | 'onConflict' | 'replaceKey'> {
+  /** Default: `reject`. */
+  readonly onConflict?: OnJobConflict | undefined;
+}
+
+/** Options of a job. */
+export interface SubmitOptions extends JobStartOptions, JobTaskOptions {
   /** The kind of a plain name. Default `'orchestration'`. */
   readonly kind?: 'orchestration' | 'task' | undefined;
   /** For a plain name: whether its definition has an `onAbandoned` hook. Default false. */
@@ -51,6 +78,8 @@ interface Target {
   readonly version: string | null;
   readonly settings: StartSettings;
   readonly task: TaskSettings | null;
+  readonly event?: EncodedEvent | undefined;
+  readonly onConflict?: 'terminateExisting' | undefined;
   readonly schema: StandardSchema | undefined;
   readonly disposable: boolean;
   readonly input: unknown;
@@ -62,8 +91,8 @@ export function readJob(
   [input, options]: readonly unknown[],
   { sessionId, nowMs, payloadLimitBytes }: JobContext,
 ): ReadJob {
-  const target = readJobTarget(definition, input, options);
-  const { kind, name, version, task, disposable, settings } = target;
+  const target = readJobTarget(definition, input, options, payloadLimitBytes);
+  const { kind, name, version, task, disposable, settings, event, onConflict } = target;
   const what = `${kind === 'task' ? 'Task' : 'Orchestration'} ${JSON.stringify(name)}`;
   const payload = encodePayload(target.input, `The input of ${what}`, payloadLimitBytes);
   const instanceId = target.id ?? timeOrderedId(nowMs);
@@ -78,6 +107,8 @@ export function readJob(
       disposable,
       task,
       ...settings,
+      ...(event !== undefined && { event }),
+      ...(onConflict !== undefined && { onConflict }),
     },
     checked: target.schema && check(target.schema, target.input, what),
   };
@@ -87,7 +118,12 @@ async function check(schema: StandardSchema, input: unknown, what: string): Prom
   await validateInput(schema, input, what);
 }
 
-function readJobTarget(definition: unknown, input: unknown, options: unknown): Target {
+function readJobTarget(
+  definition: unknown,
+  input: unknown,
+  options: unknown,
+  limitBytes: number,
+): Target {
   const { kind, disposable, ...others } = (options ?? {}) as SubmitOptions;
   const given = options === undefined || !isObject(options) ? options : others;
   const isDisposable = readDisposable(disposable, definition);
@@ -96,23 +132,26 @@ function readJobTarget(definition: unknown, input: unknown, options: unknown): T
     const { priority, ...startOptions } = others;
     const prioritized = priority !== undefined && { priority: checkPriority(priority) };
     const flowInput = { flow: graph, input, ...prioritized };
-    const run = readOrchestration(orchestration, flowInput, given && startOptions);
+    const run = readOrchestration(orchestration, flowInput, given && startOptions, limitBytes);
     return { ...run, disposable: isDisposable || readDisposable(undefined, orchestration) };
   }
   const isTask =
     kindOf(definition) === 'task' || (typeof definition === 'string' && readKind(kind) === 'task');
   return isTask
     ? { ...readTaskRun(definition, input, given), disposable: isDisposable }
-    : { ...readOrchestration(definition, input, given), disposable: isDisposable };
+    : { ...readOrchestration(definition, input, given, limitBytes), disposable: isDisposable };
 }
 
 function readOrchestration(
   definition: unknown,
   input: unknown,
   options: unknown,
+  limitBytes: number,
 ): Omit<Target, 'disposable'> {
   const { name, version, schema } = readTarget(definition);
-  const chosen = readStartOptions(options, 'submit()');
+  const { event, onConflict, ...others } = (options ?? {}) as SubmitOptions;
+  const chosen = readStartOptions(isObject(options) ? others : options, 'submit()');
+  const replaces = readJobConflict({ id: chosen.id, event, onConflict });
   return {
     kind: 'orchestration',
     name,
@@ -120,6 +159,8 @@ function readOrchestration(
     version: chosen.version ?? version,
     settings: chosen.settings,
     task: null,
+    event: event && readStartEvent(event, limitBytes, 'submit()'),
+    onConflict: replaces,
     schema,
     input,
   };
@@ -131,6 +172,7 @@ function readTaskRun(
   options: unknown,
 ): Omit<Target, 'disposable'> {
   const target = readTask(definition);
+  readJobConflict((options ?? {}) as SubmitOptions);
   const { id, ...task } = readRunTaskOptions(options, target, 'submit()');
   return {
     kind: 'task',
@@ -142,6 +184,18 @@ function readTaskRun(
     schema: target.schema,
     input,
   };
+}
+
+/** Checks `onConflict` of a job. Throws `INVALID_OPTION` for `useExisting`. */
+function readJobConflict(
+  given: Parameters<typeof readOnConflict>[0],
+): 'terminateExisting' | undefined {
+  const onConflict = readOnConflict(given);
+  if (onConflict !== 'useExisting') return onConflict;
+  throw new PerdureError(
+    'INVALID_OPTION',
+    "`onConflict: 'useExisting'` in submit(): a job owns its run, which ends with its caller, and cannot attach to an existing one. Use start() and stream(), or `'terminateExisting'`.",
+  );
 }
 
 function readKind(kind: unknown): 'orchestration' | 'task' {
@@ -171,17 +225,17 @@ export interface Submitter {
    * Submits a run that is attached to its caller, without waiting. Throws for invalid arguments; `result()` rejects with
    * every other error.
    */
-  submit<Input, Output>(
+  submit<Input, Output, EventValue = unknown>(
     definition: OrchestrationRef<Input, Output>,
-    ...args: StartArguments<Input, JobStartOptions>
+    ...args: StartArguments<Input, JobStartOptions<EventValue>>
   ): Job<Output>;
   submit<Input, Output>(
     task: TaskRef<Input, Output>,
-    ...args: StartArguments<Input, Omit<RunTaskOptions, 'debounce'>>
+    ...args: StartArguments<Input, JobTaskOptions>
   ): Job<Output>;
-  submit<Input, Output>(
+  submit<Input, Output, EventValue = unknown>(
     flow: FlowRef<Input, Output>,
-    ...args: StartArguments<Input, JobStartOptions>
+    ...args: StartArguments<Input, JobStartOptions<EventValue>>
   ): Job<Output>;
   submit(name: string, input?: unknown, options?: SubmitOptions): Job;
 }

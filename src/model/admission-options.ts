@@ -1,5 +1,6 @@
 /**
- * The options by which a start finds a run instead of creating one: a key with a window, and a key that moves a run.
+ * The options by which a start finds a run instead of creating one: a key with a window, a key that moves a run, an
+ * event, and what happens if the id is taken.
  * One reader, so that clients, jobs, schedules and servers accept and reject the same values.
  */
 import { PerdureError } from './failures/errors.ts';
@@ -7,6 +8,8 @@ import { invalidOption, readFields } from './option-fields.ts';
 import { checkDebounceKey, checkDedupeKey, checkName } from './values/names.ts';
 import { randomToken } from './values/random-id.ts';
 import { toMs, type Duration } from './values/duration.ts';
+import type { EventToken } from './definition.ts';
+import type { Payload } from './values/payload.ts';
 
 /** A dedupe key that is also held after its run has ended. */
 export interface DedupeOptions {
@@ -147,4 +150,81 @@ function refuseBeside(
       `Pass either \`${option}\` or \`${name}\`, not both: ${reason}.`,
     );
   }
+}
+
+/** An event that a start brings. */
+export interface StartEvent<Value = unknown> {
+  /** The event, or its name. */
+  readonly token: EventToken<Value, unknown> | string;
+  readonly payload?: NoInfer<Value> | undefined;
+  /** A repeated key is one event. See `RaiseEventOptions`. */
+  readonly key?: string | undefined;
+}
+
+/**
+ * What a start does if its id belongs to a run with another input. `reject` (default): rejects with
+ * `INSTANCE_ALREADY_EXISTS`. `useExisting`: returns the existing run. `terminateExisting`: terminates the run with its
+ * descendants, if it is live, and starts the next execution under the same id, in one transaction. Only a run of the
+ * same definition can be used or replaced.
+ */
+export type OnConflict = 'reject' | 'useExisting' | 'terminateExisting';
+
+/** What a start does with the run that has its id. Absent: it is rejected. */
+export type ConflictPlan = Exclude<OnConflict, 'reject'>;
+
+/** An event, checked and encoded. */
+export interface EncodedEvent {
+  readonly name: string;
+  readonly payload: Payload | null;
+  readonly key?: string | undefined;
+}
+
+/** What the event of a child or a detached start records of its identity. */
+export interface RecordedConflict {
+  /** Raised with the start, or, by a detached start, at the live instance with the id. */
+  readonly event?: EncodedEvent;
+  readonly onConflict?: ConflictPlan;
+  /** With `terminateExisting`: the incarnation of the replacement, so that a repeat replaces nothing. */
+  readonly replaceKey?: string;
+}
+
+/** Maximum events buffered for one instance, for starts by code and clients without another limit. */
+export const defaultMaxPendingEvents = 2_000;
+
+const onConflictValues: readonly unknown[] = ['reject', 'useExisting', 'terminateExisting'];
+
+/** Options that decide what a start does with the run that has its id. */
+type ConflictOptions = Readonly<
+  Partial<Record<'id' | 'onConflict' | 'event' | 'dedupeKey' | 'dedupe', unknown>>
+>;
+
+/** Checks `onConflict` beside the other options of a start. Returns `undefined` for `reject`. */
+export function readOnConflict(given: ConflictOptions): ConflictPlan | undefined {
+  const { id, onConflict } = given;
+  if (onConflict !== undefined && !onConflictValues.includes(onConflict)) {
+    throw invalidOption('onConflict', onConflict, "'reject', 'useExisting' or 'terminateExisting'");
+  }
+  if (onConflict === undefined || onConflict === 'reject') return undefined;
+  const keeping = (['event', 'dedupeKey', 'dedupe'] as const).find(
+    (name) => given[name] !== undefined,
+  );
+  if (onConflict === 'terminateExisting' && keeping !== undefined) {
+    throw new PerdureError(
+      'INVALID_OPTION',
+      `\`onConflict: 'terminateExisting'\` replaces a live instance, and \`${keeping}\` keeps it. Pass only one of them.`,
+    );
+  }
+  if (id === undefined) {
+    throw new PerdureError('INVALID_OPTION', '`onConflict` needs an `id`: a generated id is new.');
+  }
+  return onConflict as ConflictPlan;
+}
+
+/** Throws `INVALID_OPTION` for an event of a task run, which receives none. */
+export function refuseTaskEvent(given: unknown, where: string): void {
+  if ((given as { readonly event?: unknown } | null | undefined)?.event === undefined) return;
+  throw new PerdureError(
+    'INVALID_OPTION',
+    `\`event\` in ${where}: a task receives no events. Start an orchestration that waits for the event, or pass the value as input.`,
+  );
 }

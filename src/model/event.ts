@@ -4,6 +4,7 @@ import { assertDecoded } from './encoding/assert-decoded.ts';
 import { PerdureError, type CancelTrigger } from './failures/errors.ts';
 import type { Failure } from './failures/failure.ts';
 import type { Payload } from './values/payload.ts';
+import type { RecordedConflict } from './admission-options.ts';
 import type { StartSettings } from './start-settings.ts';
 import type { Headers } from './values/headers.ts';
 import type { StateValue } from './values/state.ts';
@@ -14,6 +15,7 @@ import {
   cancelTriggerField,
   cancellationField,
   carriedField,
+  conflictFields,
   decodeFields,
   failureField,
   headersField,
@@ -127,7 +129,7 @@ interface EventAwaited extends Operation {
 }
 
 /** The code started a child and waits for it. `payload` is its input. */
-export interface ChildScheduled extends Operation, StartSettings {
+export interface ChildScheduled extends Operation, StartSettings, RecordedConflict {
   readonly kind: 'childScheduled';
   readonly name: string;
   readonly version: string | null;
@@ -140,7 +142,7 @@ export interface ChildScheduled extends Operation, StartSettings {
 }
 
 /** The code started a detached instance. */
-export interface DetachedStarted extends Operation, StartSettings {
+export interface DetachedStarted extends Operation, StartSettings, RecordedConflict {
   readonly kind: 'detachedStarted';
   readonly name: string;
   readonly version: string | null;
@@ -308,7 +310,7 @@ interface DetachedConfirmed extends Recorded {
   readonly operation: number;
 }
 
-/** The id of a detached instance is taken by another start. */
+/** The id of a detached instance is taken by another start, or its event was rejected. */
 interface DetachedFailed extends Recorded {
   readonly kind: 'detachedFailed';
   readonly operation: number;
@@ -445,6 +447,7 @@ const commandFields: Readonly<Record<CommandEvent['kind'], FieldChecks>> = {
     ['childId', isText],
     cancellationField,
     ...settingFields,
+    ...conflictFields,
   ],
   detachedStarted: [
     operationField,
@@ -452,6 +455,7 @@ const commandFields: Readonly<Record<CommandEvent['kind'], FieldChecks>> = {
     ['version', isTextOrNull],
     ['childId', isText],
     ...settingFields,
+    ...conflictFields,
   ],
   customStatusSet: [operationField],
   chunkEmitted: [operationField],

@@ -38,6 +38,7 @@ import {
 import { firstOf, firstSuccessOf, group, withDeadline } from './combinators.ts';
 import { checkOptions } from './definition-checks.ts';
 import { toStartTarget } from './flow-input.ts';
+import { readConflict, refuseTaskConflict } from './start-conflict.ts';
 import {
   checkStep,
   checkTransaction,
@@ -59,6 +60,8 @@ import type {
   TaskCallOptions,
   WaitOptions,
 } from './orchestration-context.ts';
+
+const startNames = ['id', 'version', 'event', 'onConflict', ...startSettingNames] as const;
 
 /** Implements `ctx` for an execution: validates and encodes arguments, and issues commands to the replay engine. */
 export class LiveContext implements OrchestrationContext {
@@ -215,6 +218,7 @@ export class LiveContext implements OrchestrationContext {
     options: TaskCallOptions = {},
   ): DurablePromise<Out> {
     const name = nameOf(task, 'task');
+    refuseTaskConflict(options);
     checkOptions('ctx.runTask()', options, taskCallOptionNames);
     const defaults = typeof task === 'string' ? undefined : task.runDefaults;
     const priority = options.priority ?? defaults?.priority;
@@ -243,12 +247,24 @@ export class LiveContext implements OrchestrationContext {
     input?: unknown,
     options: ChildOptions = {},
   ): DurablePromise<Out> {
-    checkOptions('ctx.child()', options, ['id', 'version', 'cancellation', ...startSettingNames]);
-    const start = this.#toStart(orchestration, input, options);
+    checkOptions('ctx.child()', options, [...startNames, 'cancellation']);
+    const conflict = readConflict('ctx.child()', options, this.#code.payloadLimitBytes);
+    const start = { ...this.#toStart(orchestration, input, options), ...conflict };
     const id = options.id === undefined ? undefined : checkInstanceId(options.id);
     const cancellation = checkCancellation(options.cancellation);
-    const promise = this.#code.commands.startChild({ ...start, id, cancellation });
-    return promise as DurablePromise<Out>;
+    const { commands } = this.#code;
+    const joins = start.event !== undefined || start.onConflict === 'useExisting';
+    const own = joins ? commands.ownChild(id, start.name) : undefined;
+    if (own === undefined) {
+      return commands.startChild({ ...start, id, cancellation }) as DurablePromise<Out>;
+    }
+    const promise = own.promise as DurablePromise<Out>;
+    if (start.event === undefined) return promise;
+    const raised = commands.startDetached({ ...start, id: own.childId });
+    return group(
+      [raised, promise],
+      raised.then(() => promise),
+    );
   }
 
   // Not async: the operation must be issued synchronously, in call order.
@@ -257,8 +273,9 @@ export class LiveContext implements OrchestrationContext {
     input: unknown,
     options: DetachedOptions,
   ): Promise<string> {
-    checkOptions('ctx.startDetached()', options, ['id', 'version', ...startSettingNames]);
-    const start = this.#toStart(orchestration, input, options);
+    checkOptions('ctx.startDetached()', options, startNames);
+    const conflict = readConflict('ctx.startDetached()', options, this.#code.payloadLimitBytes);
+    const start = { ...this.#toStart(orchestration, input, options), ...conflict };
     return this.#code.commands.startDetached({ ...start, id: checkInstanceId(options.id) });
   }
 

@@ -8,6 +8,7 @@ import type {
   UpdateToken,
 } from '../model/definition.ts';
 import type { Logger } from '../model/logger.ts';
+import type { OnConflict, StartEvent } from '../model/admission-options.ts';
 import type { CommonStartOptions } from '../model/start-settings.ts';
 import type { Headers } from '../model/values/headers.ts';
 import type { TagChanges } from '../model/values/tags.ts';
@@ -18,7 +19,7 @@ import type { StepContext, StepOptions, TransactionStepWork } from './steps.ts';
 import type { Awakeable, AwakeableOptions, UpdateHandlers } from './update-context.ts';
 
 /** Options of `ctx.child`. Its headers are added to those of the parent. */
-export interface ChildOptions extends CommonStartOptions {
+export interface ChildOptions<EventValue = unknown> extends CommonStartOptions {
   /** Default: derived from the parent's id, its execution and the operation number. */
   readonly id?: string | undefined;
   /** Default: the version of the definition; for a name, the latest registered version. */
@@ -28,15 +29,33 @@ export interface ChildOptions extends CommonStartOptions {
    * is canceled, and the parent waits until it has ended. `abandon`: it continues.
    */
   readonly cancellation?: CancellationType | undefined;
+  /**
+   * Raised with the start, in one transaction. If the id belongs to an earlier child of this execution, only the event is
+   * raised, and the promise settles as that of the earlier call. Rejects with `INSTANCE_OVER` if that child has ended.
+   */
+  readonly event?: StartEvent<EventValue> | undefined;
+  /**
+   * What happens if the id belongs to an earlier child of this execution. `reject` (default): rejects. `useExisting`:
+   * returns the promise of the earlier call. `terminateExisting`: terminates the child, whose promise rejects, and starts
+   * its next execution. An id of any other instance always rejects with `CHILD_FAILED`.
+   */
+  readonly onConflict?: OnConflict | undefined;
 }
 
 /** Options of `ctx.runTask`. */
 export type TaskCallOptions = Pick<CallOptions, (typeof taskCallOptionNames)[number]>;
 
 /** Options of `ctx.startDetached`. Its headers are added to those of the starting instance. */
-export interface DetachedOptions extends CommonStartOptions {
+export interface DetachedOptions<EventValue = unknown> extends CommonStartOptions {
   readonly id: string;
   readonly version?: string | undefined;
+  /**
+   * Raised with the start, in one transaction. If the id belongs to a live instance of the orchestration, only the event
+   * is raised, whatever its input. Rejects with `INSTANCE_OVER` if that instance has ended.
+   */
+  readonly event?: StartEvent<EventValue> | undefined;
+  /** What happens if the id belongs to an instance with another input. Default: `reject`. */
+  readonly onConflict?: OnConflict | undefined;
 }
 
 /** Options of `ctx.waitFor`. */
@@ -177,13 +196,13 @@ export interface OrchestrationContext<Input = unknown> {
   awakeable<T = unknown>(options?: AwakeableOptions<T>): Awakeable<T>;
 
   /** Starts a child and waits for its output. Rejects with `CHILD_FAILED`, or with `CanceledError` if it is canceled. */
-  child<In, Out>(
+  child<In, Out, EventValue = unknown>(
     orchestration: OrchestrationRef<In, Out>,
-    ...args: InputArguments<In, ChildOptions>
+    ...args: InputArguments<In, ChildOptions<EventValue>>
   ): DurablePromise<Out>;
-  child<In, Out>(
+  child<In, Out, EventValue = unknown>(
     flow: FlowRef<In, Out>,
-    ...args: InputArguments<In, ChildOptions>
+    ...args: InputArguments<In, ChildOptions<EventValue>>
   ): DurablePromise<Out>;
   child(orchestration: string, input?: unknown, options?: ChildOptions): DurablePromise<unknown>;
   /**
@@ -199,14 +218,19 @@ export interface OrchestrationContext<Input = unknown> {
   runTask(task: string, input?: unknown, options?: TaskCallOptions): DurablePromise<unknown>;
   /**
    * Starts a detached instance. Resolves with its id once it is stored. If the id is taken by the same orchestration with
-   * the same input, it resolves, too; otherwise it rejects with code `INSTANCE_ALREADY_EXISTS`.
+   * the same input, it resolves, too; otherwise it rejects with code `INSTANCE_ALREADY_EXISTS`, unless `event` or
+   * `onConflict` says otherwise.
    */
-  startDetached<In>(
+  startDetached<In, EventValue = unknown>(
     orchestration: OrchestrationRef<In>,
     input: In,
-    options: DetachedOptions,
+    options: DetachedOptions<EventValue>,
   ): Promise<string>;
-  startDetached<In>(flow: FlowRef<In>, input: In, options: DetachedOptions): Promise<string>;
+  startDetached<In, EventValue = unknown>(
+    flow: FlowRef<In>,
+    input: In,
+    options: DetachedOptions<EventValue>,
+  ): Promise<string>;
   startDetached(orchestration: string, input: unknown, options: DetachedOptions): Promise<string>;
 
   /** Like `Promise.all`. */

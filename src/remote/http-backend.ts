@@ -1,7 +1,6 @@
 import { HttpLimits } from './http-limits.ts';
 import { HttpPauses } from './http-pauses.ts';
 import type { ClientBackend, StartCall, TaskCall, TaskRun } from '../client/client-backend.ts';
-import type { EventCall } from '../client/starting/start-request.ts';
 import { toWireStart } from '../client/starting/wire-settings.ts';
 import { describeWait } from '../client/explaining/describe-wait.ts';
 import type {
@@ -33,7 +32,6 @@ import { takeResult } from '../client/waiting/instance-result.ts';
 import type { InstanceTree } from '../management/instance-tree.ts';
 import type { ForkCall, RetryCall, RetryInfo } from '../management/rerun.ts';
 import { systemClock } from '../model/clock.ts';
-import { generateEventKey } from '../model/event-key.ts';
 import { isPerdureError, PerdureError } from '../model/failures/errors.ts';
 import { isEncodedValue } from '../model/encoding/encoded-value.ts';
 import { encodedError } from '../model/encoding/envelope.ts';
@@ -61,19 +59,11 @@ import type { Request } from './operations.ts';
 import { assertEach } from './read-response.ts';
 import { PollSlots } from './shared-poll.ts';
 import { Transport } from './transport.ts';
+import { toWireEvent } from './wire-event.ts';
 
 const repeatable = { repeatable: true };
 const maxBatch = 1_000;
 const maxBatchBytes = 2_000_000;
-
-/** An event for a server, with a key, so that the request can be repeated. */
-function toWireEvent({ name, payload, key }: EventCall) {
-  return {
-    name,
-    ...(payload !== null && { payload: decodePayload(payload) }),
-    key: key ?? generateEventKey(systemClock.now()),
-  };
-}
 
 /** The backend of a client whose store is open in a server. */
 export class HttpBackend implements ClientBackend {
@@ -325,12 +315,14 @@ function toFilterQuery({ status, names, parentInstanceId, tags, ...others }: Ins
 }
 
 function toWireTask(call: TaskCall): Request<'runTask'>['body'] {
-  const { id, name, payload, expiresInMs, expiresAt, onFail } = call;
+  const { id, name, payload, expiresInMs, expiresAt, onFail, onConflict, replaceKey } = call;
   return {
     id,
     task: name,
     ...inputOf(payload),
     ...toWireStart(call),
+    ...(onConflict !== undefined && { onConflict }),
+    ...(replaceKey !== undefined && { replaceKey }),
     expiresIn: expiresInMs,
     expiresAt,
     onFail,

@@ -25,6 +25,7 @@ import { pollMs, type PollSlots } from './shared-poll.ts';
 import { assertEach } from './read-response.ts';
 import { toTypedError } from './remote-error.ts';
 import type { CallOptions, Transport } from './transport.ts';
+import { toWireEvent } from './wire-event.ts';
 
 // By default a server accepts urgent bodies of 256 KiB, including the reason.
 const urgent = {
@@ -224,6 +225,8 @@ type NewJob = Request<'submitJobs'>['body']['jobs'][number];
 
 function toWireJob(request: JobRequest): NewJob {
   const { key, kind, name, version, payload, disposable, task, trace, hasVariables } = request;
+  const { event } = request;
+  const replaces = (task ?? request).onConflict === 'terminateExisting';
   return {
     id: key.instanceId,
     incarnation: key.incarnation,
@@ -235,6 +238,8 @@ function toWireJob(request: JobRequest): NewJob {
     ...(hasVariables === true && { hasVariables }),
     ...(task !== null && { task: toTask(task) }),
     ...toWireSettings(request),
+    ...(event !== undefined && { event: toWireEvent(event) }),
+    ...(replaces && { onConflict: 'terminateExisting' as const }),
     ...(trace !== undefined && {
       traceparent: trace.traceparent,
       ...(trace.tracestate !== undefined && { tracestate: trace.tracestate }),
@@ -246,6 +251,8 @@ function toTask({
   headers,
   tags,
   debounce: _debounce,
+  onConflict: _onConflict,
+  replaceKey: _replaceKey,
   lane,
   ...task
 }: NonNullable<JobRequest['task']>): NonNullable<NewJob['task']> {

@@ -1,3 +1,4 @@
+import type { ConflictPlan, EncodedEvent } from '../model/admission-options.ts';
 import type { StartSettings } from '../model/start-settings.ts';
 import type { ActivityOptions } from '../model/work-item-options.ts';
 import type { CancellationType } from '../model/cancel.ts';
@@ -65,6 +66,8 @@ interface StartOptions {
   readonly version: string | null;
   readonly payload: Payload | null;
   readonly settings?: StartSettings | undefined;
+  readonly event?: EncodedEvent | undefined;
+  readonly onConflict?: ConflictPlan | undefined;
 }
 
 // Above any realistic fan-out, and about one second of a loop that ignores its cancellation.
@@ -83,6 +86,8 @@ export class Commands implements OperationOwner {
   #rejections = 0;
   #rejectedInStep = 0;
   #hasAwakeables = false;
+  /** The newest child of each id that the code gave. Absent until the first one. */
+  #children: Map<string, Operation> | undefined;
 
   constructor(host: CommandHost, table: OperationTable) {
     this.#host = host;
@@ -191,20 +196,38 @@ export class Commands implements OperationOwner {
     return operation.promise;
   }
 
+  /**
+   * Returns the newest child of this execution that the code started with this id and name, and the id that it has:
+   * a generated one, if the given id was taken before a retry.
+   */
+  ownChild(
+    id: string | undefined,
+    name: string,
+  ): { readonly promise: DurablePromise<unknown>; readonly childId: string } | undefined {
+    const known = id === undefined ? undefined : this.#children?.get(id);
+    if (known?.name !== name || known.isRefused) return undefined;
+    const scope = this.#host.enter('child', name);
+    if (scope.canceled !== undefined || this.#host.hasEnded(scope)) return undefined;
+    const childId = this.#childIdOf(known);
+    return childId === undefined ? undefined : { promise: known.promise, childId };
+  }
+
   startChild(
     start: StartOptions & {
       readonly id?: string | undefined;
       readonly cancellation?: CancellationType | undefined;
     },
   ): DurablePromise<unknown> {
-    const { name, version, payload, cancellation, settings } = start;
+    const { name, version, payload, cancellation, settings, event, onConflict } = start;
     const scope = this.#host.enter('child', name);
     const rejected = this.#rejectIfEnded(scope);
     if (rejected !== undefined) return rejected;
     const { identity, nowMs, takenChildIds } = this.#host;
     const { instanceId, executionId } = identity;
     const next = this.#operations + 1;
-    const fixedId = takenChildIds.has(start.id ?? '') ? undefined : start.id;
+    const replaced =
+      onConflict === 'terminateExisting' ? this.ownChild(start.id, name)?.childId : undefined;
+    const fixedId = replaced ?? (takenChildIds.has(start.id ?? '') ? undefined : start.id);
     const childId = fixedId ?? defaultChildId({ instanceId, executionId, operation: next });
     const operation = this.#open({ kind: 'child', name, scope, cancellation, childId });
     this.#host.record(
@@ -217,15 +240,19 @@ export class Commands implements OperationOwner {
         childId,
         payload,
         ...settings,
+        ...(event !== undefined && { event }),
+        // An earlier child is found here, and every other instance keeps the id.
+        ...(onConflict === 'terminateExisting' && { onConflict }),
       }),
     );
     this.#table.add(operation);
+    if (start.id !== undefined) (this.#children ??= new Map()).set(start.id, operation);
     return operation.promise;
   }
 
   /** Resolves with the id once the store has the instance. A cancel of the wait does not affect the instance. */
   startDetached(start: StartOptions & { readonly id: string }): DurablePromise<string> {
-    const { name, version, payload, id, settings } = start;
+    const { name, version, payload, id, settings, event, onConflict } = start;
     const scope = this.#host.enter('startDetached', name);
     const rejected = this.#rejectIfEnded<string>(scope);
     if (rejected !== undefined) return rejected;
@@ -236,6 +263,9 @@ export class Commands implements OperationOwner {
       cancellation: 'abandon',
       childId: id,
     });
+    // A retry that starts it again neither raises the event nor replaces the instance a second time.
+    const { incarnation, executionId } = this.#host.identity;
+    const key = `${incarnation}/${executionId}/${operation.id}`;
     this.#host.record({
       kind: 'detachedStarted',
       at: this.#host.nowMs,
@@ -245,6 +275,9 @@ export class Commands implements OperationOwner {
       childId: id,
       payload,
       ...settings,
+      ...(event !== undefined && { event: { ...event, key: event.key ?? key } }),
+      ...(onConflict !== undefined && { onConflict }),
+      ...(onConflict === 'terminateExisting' && { replaceKey: key }),
     });
     this.#table.add(operation);
     return operation.promise as DurablePromise<string>;

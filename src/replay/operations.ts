@@ -53,6 +53,8 @@ export class Operation extends Deferred<unknown> implements DurableSource {
   readonly isInherited: boolean;
   /** Why a `wait` operation was withdrawn, while its answer is outstanding. */
   withdrawal: Withdrawal | undefined;
+  /** Of a child: whether another instance has its id. */
+  isRefused = false;
   /** The line of code that issued it, if places are recorded. */
   place: string | undefined;
   /** The promise that the code has: its own, or one that also includes a timeout. */
@@ -243,6 +245,7 @@ export class OperationTable {
       case 'activityFailed':
       case 'stepFailed':
       case 'childFailed':
+        operation.isRefused = isEndedBy(event.failure, 'INSTANCE_ALREADY_EXISTS');
         operation.reject(toFailedError(operation, event.failure));
         break;
       case 'activityCanceled':
@@ -252,7 +255,7 @@ export class OperationTable {
         operation.resolve(operation.childId);
         break;
       case 'detachedFailed':
-        operation.reject(new PerdureError('INSTANCE_ALREADY_EXISTS', event.failure.message));
+        operation.reject(new PerdureError(detachedCode(event.failure), event.failure.message));
         break;
       case 'childCanceled': {
         const { trigger = 'cancel' } = operation.withdrawal ?? event;
@@ -301,6 +304,13 @@ function toFailedError(operation: Operation, failure: Failure): FailedError {
     failure,
     cause: toError(failure),
   });
+}
+
+/** The code of a detached start that failed: the id is taken, or its event was rejected. */
+function detachedCode(failure: Failure): ErrorCode {
+  return isEndedBy(failure, 'INSTANCE_OVER', 'EVENT_BUFFER_FULL')
+    ? failure.code
+    : 'INSTANCE_ALREADY_EXISTS';
 }
 
 function toRejectedError(failure: Failure): FailedError {

@@ -157,7 +157,7 @@ describeEngine(
     it('submit() and schedules reject debounce; schedules take dedupe', async () => {
       const { client } = await open({ tasks: [echo] });
       const debounce = { debounce: { key, wait } } as RunTaskOptions;
-      expect(() => client.submit(echo, 'x', debounce)).toThrow(
+      expect(() => client.submit(echo, 'x', debounce as never)).toThrow(
         expect.objectContaining({ code: 'INVALID_OPTION' }),
       );
       const schedule = { every: '1h', task: echo, input: 'x' } as const;

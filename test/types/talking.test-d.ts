@@ -75,6 +75,27 @@ void client.start(cart, 'ada', { onConflict: 'terminateExisting', timeout: '1h',
 void client.runFlow(double, 3, { headers: { n: 1 } });
 // @ts-expect-error a job always creates its run
 void client.submit(cart, 'ada', { onConflict: 'useExisting' });
+void client.submit(cart, 'ada', { id: 'a', onConflict: 'terminateExisting' });
+void client.submit(cart, 'ada', { event: { token: touched, payload: { n: 1 } } });
+// @ts-expect-error the payload is that of the event
+void client.submit(cart, 'ada', { event: { token: touched, payload: { n: 'one' } } });
+const work = task('work', async (_ctx, _input: string) => 1);
+void client.runTask(work, 'x', { id: 'a', onConflict: 'terminateExisting' });
+// @ts-expect-error a task receives no events
+void client.runTask(work, 'x', { event: { token: touched, payload: { n: 1 } } });
+// @ts-expect-error a task receives no events
+void client.submit(work, 'x', { event: { token: touched, payload: { n: 1 } } });
+orchestration('starter', async (ctx) => {
+  const one = { token: touched, payload: { n: 1 } } as const;
+  await ctx.startDetached(cart, 'ada', { id: 'a', event: one });
+  await ctx.child(cart, 'ada', { id: 'a', event: one, onConflict: 'useExisting' });
+  // @ts-expect-error the payload is that of the event
+  await ctx.startDetached(cart, 'ada', { id: 'a', event: { token: touched, payload: { n: '' } } });
+  // @ts-expect-error the payload is that of the event
+  await ctx.child(cart, 'ada', { event: { token: touched, payload: { n: '' } } });
+  // @ts-expect-error a call of a task has no id that could be taken
+  await ctx.runTask(work, 'x', { onConflict: 'useExisting' });
+});
 void client.raiseEvent('a', touched, { n: 1 }, { key: 'k' });
 // @ts-expect-error a key is text
 void client.raiseEvent('a', touched, { n: 1 }, { key: 1 });

@@ -49,7 +49,14 @@ export function toNewInstance(
 /** Adds the part of a start that decides what happens if its instance exists. */
 export function withIdentity(
   instance: NewInstance,
-  { dedupeKey, dedupeMs, debounce, event, onConflict, trace }: StartCall,
+  {
+    dedupeKey,
+    dedupeMs,
+    debounce,
+    event,
+    onConflict,
+    trace,
+  }: Omit<StartCall, 'id' | 'name' | 'version' | 'payload'>,
   maxPending: number,
 ): NewInstance {
   const isPlain = dedupeKey === undefined && event === undefined && onConflict === undefined;

@@ -14,6 +14,13 @@ import type {
 import { PerdureError } from '../../model/failures/errors.ts';
 import { invalidOption, readFields } from '../../model/option-fields.ts';
 import {
+  readOnConflict,
+  type ConflictPlan,
+  type EncodedEvent,
+  type OnConflict,
+  type StartEvent,
+} from '../../model/admission-options.ts';
+import {
   readStartSettings,
   startSettingNames,
   type CommonStartOptions,
@@ -38,23 +45,6 @@ export type StartArguments<Input, Options = StartOptions> = undefined extends In
 export type EventArguments<Value> = undefined extends Value
   ? [payload?: NoInfer<Value>, options?: RaiseEventOptions]
   : [payload: NoInfer<Value>, options?: RaiseEventOptions];
-
-/** An event that a start brings. */
-export interface StartEvent<Value = unknown> {
-  /** The event, or its name. */
-  readonly token: EventToken<Value, unknown> | string;
-  readonly payload?: NoInfer<Value> | undefined;
-  /** A repeated key is one event. See `RaiseEventOptions`. */
-  readonly key?: string | undefined;
-}
-
-/**
- * What a start does if its id belongs to an instance with another input. `reject` (default): rejects with
- * `INSTANCE_ALREADY_EXISTS`. `useExisting`: returns the existing instance. `terminateExisting`: terminates the instance
- * with its descendants, if it is live, and starts the next execution under the same id, in one transaction. Only an
- * instance of the same orchestration can be used or replaced.
- */
-export type OnConflict = 'reject' | 'useExisting' | 'terminateExisting';
 
 /** Options of a start. */
 export interface StartOptions<EventValue = unknown> extends CommonStartOptions, AdmissionOptions {
@@ -133,44 +123,40 @@ function readIdentity(
   limitBytes: number,
 ): Admission & Pick<StartCall, 'event' | 'onConflict' | 'replaceKey'> {
   const given = readFields(options, 'start()', startOptionNames);
-  const { id, event, onConflict, replaceKey } = given;
+  const { event } = given;
+  return {
+    ...readAdmission(given),
+    ...(event !== undefined && { event: readStartEvent(event, limitBytes) }),
+    ...readReplacement(given),
+  };
+}
+
+/** Checks what a start does with the run that has its id. */
+export function readReplacement(
+  given: Readonly<
+    Partial<Record<'id' | 'onConflict' | 'replaceKey' | 'event' | 'dedupeKey' | 'dedupe', unknown>>
+  >,
+): { readonly onConflict?: ConflictPlan; readonly replaceKey?: string } {
+  const { replaceKey } = given;
+  const onConflict = readOnConflict(given);
   const isReplacing = onConflict === 'terminateExisting';
-  const keeping = (['event', 'dedupeKey', 'dedupe'] as const).find(
-    (name) => given[name] !== undefined,
-  );
-  if (isReplacing && keeping !== undefined) {
-    throw new PerdureError(
-      'INVALID_OPTION',
-      `\`onConflict: 'terminateExisting'\` replaces a live instance, and \`${keeping}\` keeps it. Pass only one of them.`,
-    );
-  }
-  if (onConflict !== undefined && !onConflicts.includes(onConflict)) {
-    throw invalidOption('onConflict', onConflict, "'reject', 'useExisting' or 'terminateExisting'");
-  }
   if (replaceKey !== undefined && !isReplacing) {
     throw new PerdureError(
       'INVALID_OPTION',
       "`replaceKey` is only valid with `onConflict: 'terminateExisting'`.",
     );
   }
-  if (onConflict !== undefined && onConflict !== 'reject' && id === undefined) {
-    throw new PerdureError('INVALID_OPTION', '`onConflict` needs an `id`: a generated id is new.');
-  }
   return {
-    ...readAdmission(given),
-    ...(event !== undefined && { event: readStartEvent(event, limitBytes) }),
-    ...(onConflict !== undefined &&
-      onConflict !== 'reject' && { onConflict: onConflict as StartCall['onConflict'] }),
+    ...(onConflict !== undefined && { onConflict }),
     ...(isReplacing && {
       replaceKey: replaceKey === undefined ? randomToken() : checkName(replaceKey, 'replaceKey'),
     }),
   };
 }
 
-const onConflicts: readonly unknown[] = ['reject', 'useExisting', 'terminateExisting'];
-
-function readStartEvent(event: unknown, limitBytes: number): EventCall {
-  const where = '`event` of start()';
+/** Checks and encodes the event of a start. */
+export function readStartEvent(event: unknown, limitBytes: number, start = 'start()'): EventCall {
+  const where = `\`event\` of ${start}`;
   const given = readFields(event, where, ['token', 'payload', 'key'] as const);
   if (given.token === undefined) throw invalidOption('event.token', undefined, 'an event');
   return readEventCall(given.token, given.payload, { key: given.key }, limitBytes);
@@ -214,12 +200,7 @@ function withoutIdentity(options: unknown): unknown {
   );
 }
 
-/** An event, checked and encoded. */
-export interface EventCall {
-  readonly name: string;
-  readonly payload: Payload | null;
-  readonly key?: string | undefined;
-}
+export type EventCall = EncodedEvent;
 
 /** Checks and encodes an event. The schema only validates: the orchestration parses the payload again. */
 export function readEventCall(

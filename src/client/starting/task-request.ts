@@ -24,8 +24,14 @@ import {
   encodeChecked,
   encodeInput,
   readDefinition,
+  readReplacement,
   type StartArguments,
 } from './start-request.ts';
+import {
+  refuseTaskEvent,
+  type ConflictPlan,
+  type OnConflict,
+} from '../../model/admission-options.ts';
 import type { Payload } from '../../model/values/payload.ts';
 import type { NewTask } from '../../providers/contract/tasks.ts';
 
@@ -33,6 +39,14 @@ import type { NewTask } from '../../providers/contract/tasks.ts';
 export interface RunTaskOptions extends CommonStartOptions, AdmissionOptions {
   /** The id of the run; it makes the call idempotent. Default: generated. */
   readonly id?: string | undefined;
+  /**
+   * What happens if the id belongs to a run of the task with another input. Default: `reject`. `terminateExisting`: the
+   * handler of a running run loses its lease and its signal aborts. A run whose `onFail` handler has not finished is not
+   * replaced.
+   */
+  readonly onConflict?: OnConflict | undefined;
+  /** With `terminateExisting`: a repeated call with this key replaces nothing. Default: generated per call. */
+  readonly replaceKey?: string | undefined;
   /** The run ends as `expired` if it has not started this long after it could. Default: that of the definition. */
   readonly expiresIn?: Duration | undefined;
   /** The run ends as `expired` if it has not started by then; excludes `expiresIn`. */
@@ -73,10 +87,15 @@ export interface TaskSettings extends StartSettings, Admission {
   readonly expiresAt?: number | undefined;
   /** Whether a handler runs after a failure. */
   readonly onFail: boolean;
+  readonly onConflict?: ConflictPlan | undefined;
+  /** With `terminateExisting`: identifies this call, so that its repeat replaces nothing. */
+  readonly replaceKey?: string | undefined;
 }
 
 const optionNames = [
   'id',
+  'onConflict',
+  'replaceKey',
   'expiresIn',
   'expiresAt',
   ...admissionNames,
@@ -102,6 +121,7 @@ export function readRunTaskOptions(
   where = 'runTask()',
 ): TaskSettings & { readonly id: string | undefined } {
   if (where !== 'runTask()') refuseDebounce(options, where);
+  refuseTaskEvent(options, where);
   if (options === undefined) {
     return {
       id: undefined,
@@ -120,6 +140,7 @@ export function readRunTaskOptions(
     expiresInMs: readExpiresIn(expiresIn, expiresAt === undefined ? defaults : undefined),
     expiresAt: readTime('expiresAt', expiresAt),
     ...readAdmission(given),
+    ...readReplacement(given),
     onFail: defaults?.onFail === true,
   };
 }

@@ -108,6 +108,14 @@ export const timingFields: FieldChecks = [
   ['delayMs', isTimeOrAbsent],
   ['runAt', isTimeOrAbsent],
 ];
+const isStartEvent: Check = (value) =>
+  isBufferedEvent(value) && isTextOrAbsent((value as Record<string, unknown>)['key']);
+/** The fields of `RecordedConflict`. */
+export const conflictFields: FieldChecks = [
+  ['event', optional(isStartEvent)],
+  ['onConflict', optional((value) => value === 'useExisting' || value === 'terminateExisting')],
+  ['replaceKey', isTextOrAbsent],
+];
 const isStateValue: Check = (value) =>
   isObject(value) && isText(value['key']) && isText(value['payload']);
 export const stateField = [

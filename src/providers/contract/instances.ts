@@ -2,6 +2,7 @@ import type { Debounce } from '../../model/admission-options.ts';
 import type { CancelRequest } from '../../model/cancel.ts';
 import type { StoredEvent } from '../../model/event.ts';
 import type { StoredMessage } from '../../model/message.ts';
+import type { ConflictPlan } from '../../model/admission-options.ts';
 import type { Payload } from '../../model/values/payload.ts';
 import type { Tags } from '../../model/values/tags.ts';
 import type { ExecutionStatus, InstanceStatus } from '../../model/status.ts';
@@ -42,7 +43,7 @@ export interface NewInstance {
   /** Enqueued with the start, or at the live instance of this name that has the id or the dedupe key. */
   readonly event?: Omit<NewMessage, 'instanceId'>;
   /** What happens if the id belongs to an instance of this name with another input. Absent: `conflict`. */
-  readonly onConflict?: 'useExisting' | 'terminateExisting';
+  readonly onConflict?: ConflictPlan;
   /** The first turn, already run. Its events replace the start message (fast path). */
   readonly firstTurn?: Turn;
 }
@@ -289,7 +290,7 @@ export interface InstanceStore {
    * - with `terminateExisting`, in one transaction: terminate the live instance and its descendants, archive its
    *   execution, and start the next one with the new input, tags and timeout and without state under the same id; a repeat with the
    *   same incarnation is `exists` (conflict/replaces-a-live-instance, conflict/clears-the-state, conflict/replaces-an-ended-instance,
-   *   conflict/a-repeat-replaces-nothing, conflict/ends-the-tree)
+   *   conflict/a-repeat-replaces-nothing, conflict/ends-the-tree, conflict/replaces-an-instance-that-ends-meanwhile)
    * - return `conflict` for another name or kind, and for a child or a job that would be replaced, changing nothing
    *   (conflict/another-name-stays)
    * - with a `dedupeKey` that a live instance of the name holds, return `active`, and enqueue the event there; the key is

@@ -236,6 +236,12 @@ export interface OrchestrationQueue {
    *   child/a-repeated-detached-start-is-confirmed, child/a-detached-id-of-another-start-is-taken,
    *   child/the-second-detached-start-of-one-id, child/a-taken-detached-id-is-silent,
    *   child/outlives-the-turn-that-ends-its-parent)
+   * - after all other writes of the turn, start detached instances with `event` or `onConflict` as `createInstances` does, and
+   *   send `ifStarted`, `ifTaken` or `ifRejected`, unless the turn ends the execution; enqueue the events of new children
+   *   (turn-start/brings-an-event, turn-start/raises-at-a-live-instance, turn-start/uses-or-replaces,
+   *   turn-start/others-stay, turn-start/may-replace-its-own-instance, turn-start/outlives-the-turn)
+   * - replace an earlier child of the same execution and name by a child with `terminateExisting`; the next execution
+   *   replies to the new operation (turn-start/a-child-replaces-an-own-one)
    * - then deliver messages in order to instances that have not ended, and drop the others
    *   (message/of-a-turn-is-delivered-in-order, message/of-a-turn-to-itself-brings-the-next-turn,
    *   message/of-a-turn-to-a-missing-instance-is-dropped, message/to-a-new-child-follows-its-start)

@@ -4,6 +4,7 @@ import {
   type HistoryEvent,
   type ParentRef,
 } from '../../model/event.ts';
+import { defaultMaxPendingEvents } from '../../model/admission-options.ts';
 import { platformFailure } from '../../model/failures/failure.ts';
 import { encodeMessage } from '../../model/message.ts';
 import { encodeTrace, type TraceContext } from '../../model/trace-context.ts';
@@ -13,6 +14,7 @@ import { inputHash } from '../../model/values/input-hash.ts';
 import { randomToken } from '../../model/values/random-id.ts';
 import { hashAwakeableToken } from '../../model/values/awakeable-token.ts';
 import { decodePayload } from '../../model/values/payload.ts';
+import type { EncodedEvent } from '../../model/admission-options.ts';
 import type { NewChild, NewWorkItem } from './turn.ts';
 import type { NewAwakeable } from './updates.ts';
 
@@ -91,7 +93,7 @@ export function toChild(
   const parent: ParentRef = { instanceId: subject.instanceId, ...reply };
   return {
     instanceId: childId,
-    incarnation: randomToken(),
+    incarnation: event.replaceKey ?? randomToken(),
     name,
     version,
     inputHash: inputHash(payload),
@@ -124,6 +126,33 @@ export function toChild(
             failure: takenByOther(childId),
           }),
         }),
+    ...(event.onConflict !== undefined && { onConflict: event.onConflict }),
+    ...(event.event !== undefined && toStartEvent(event.event, childId, reply)),
+  };
+}
+
+/** Converts the event of a start to its message, and to the replies if the event is rejected. */
+function toStartEvent(
+  { name, payload, key }: EncodedEvent,
+  childId: string,
+  reply: { readonly executionId: number; readonly operation: number },
+): Pick<NewChild, 'event' | 'ifRejected'> {
+  const message = encodeMessage({ kind: 'eventRaised', name, payload });
+  const [event, instance] = [JSON.stringify(name), JSON.stringify(childId)];
+  const failed = (code: 'INSTANCE_OVER' | 'EVENT_BUFFER_FULL', text: string) =>
+    encodeMessage({ kind: 'detachedFailed', ...reply, failure: platformFailure(code, text) });
+  return {
+    event: { message, maxPending: defaultMaxPendingEvents, ...(key !== undefined && { key }) },
+    ifRejected: {
+      over: failed(
+        'INSTANCE_OVER',
+        `Instance ${instance} has ended, so event ${event} was not stored.`,
+      ),
+      full: failed(
+        'EVENT_BUFFER_FULL',
+        `Event ${event} was not stored: the event buffer of instance ${instance} is full.`,
+      ),
+    },
   };
 }
 

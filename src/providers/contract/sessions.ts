@@ -201,6 +201,8 @@ export interface SessionStore {
    * - return `exists` for the id with this incarnation in any state of its session, and `conflict` for another
    *   incarnation, even with the same input (job/the-same-submit-exists, job/never-joins-a-run-of-others,
    *   job/concurrent-submits-have-one-winner)
+   * - enqueue the `event` of a new run, and never at an existing one (job/brings-an-event)
+   * - with `terminateExisting`, replace a run that is not a job (job/replaces-a-run)
    * - return `sessionClosed` unless its session is open, creating nothing, also in a race with a shutdown
    *   (job/needs-an-open-session, job/races-with-a-shutdown)
    * - isolate errors: one bad job does not affect the others (job/a-bad-one-spares-its-neighbours)

@@ -1,4 +1,5 @@
 import type { Debounce } from '../../model/admission-options.ts';
+import type { ConflictPlan } from '../../model/admission-options.ts';
 import type { Payload } from '../../model/values/payload.ts';
 import type { Tags } from '../../model/values/tags.ts';
 import type { Lane } from './limits.ts';
@@ -32,6 +33,8 @@ export interface NewTask {
   /** The handler that runs after the run has failed, with its own attempts. Opaque, like `options`. */
   readonly onFail?: { readonly options: string | null };
   readonly tags?: Tags;
+  /** What happens if the id belongs to a run of this name with another input. Absent: `conflict`. */
+  readonly onConflict?: ConflictPlan;
   /** How long the run may take from its earliest start, over all attempts. Then it is canceled. */
   readonly timeoutMs?: number;
   /** Its key and weight. The definition becomes limited, if only for fairness. Absent: no key. */
@@ -117,6 +120,13 @@ export interface TaskStore {
    * - return `exists` or `conflict` for an id that is taken, also by an orchestration, changing nothing
    *   (task-create/the-same-task-exists, task-create/another-name-or-input-conflicts,
    *   task-create/ids-are-shared-with-orchestrations, key/a-known-id-comes-first)
+   * - with `useExisting`, return `exists` for another input (task-conflict/uses-the-existing)
+   * - with `terminateExisting`, in one transaction: terminate the live run, delete its item, free its dedupe key, archive
+   *   its execution, and queue the next one with the new input, options, tags and timeout; a repeat with the same
+   *   incarnation is `exists` (task-conflict/replaces-a-queued-run, task-conflict/replaces-a-held-run,
+   *   task-conflict/replaces-an-ended-run, task-conflict/a-repeat-replaces-nothing)
+   * - return `conflict`, changing nothing, for another name or kind, for a job, and for a run whose `onFail` handler has not
+   *   finished (task-conflict/another-name-stays, task-conflict/waits-for-the-handler-of-failures)
    * - return `active` for a key that a run of the name holds, changing nothing; concurrent creations with one key
    *   have one winner, and the others return its id (key/names-the-active-run, key/belongs-to-its-name,
    *   key/concurrent-creations-have-one-winner, shared/one-key-has-one-run)

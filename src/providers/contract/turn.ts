@@ -2,10 +2,12 @@ import type { CancellationType } from '../../model/cancel.ts';
 import type { CancelTrigger } from '../../model/failures/errors.ts';
 import type { StoredEvent } from '../../model/event.ts';
 import type { StoredMessage } from '../../model/message.ts';
+import type { ConflictPlan } from '../../model/admission-options.ts';
 import type { TraceContext } from '../../model/trace-context.ts';
 import type { Payload } from '../../model/values/payload.ts';
 import type { RecordedTagChanges, Tags } from '../../model/values/tags.ts';
 import type { TerminalStatus } from '../../model/status.ts';
+import type { NewMessage } from './instances.ts';
 import type { Lane } from './limits.ts';
 import type { AwakeableChanges, UpdateReply } from './updates.ts';
 
@@ -76,6 +78,18 @@ export interface NewChild {
   readonly ifStarted?: StoredMessage;
   /** Sent to the starting instance if the id is taken, so that it does not wait forever. `null`: send nothing. */
   readonly ifTaken: StoredMessage | null;
+  /**
+   * Enqueued with the start. For a detached instance also at the live instance of this name that has the id: see
+   * `NewInstance.event`. Never at an instance that the id of a child finds.
+   */
+  readonly event?: Omit<NewMessage, 'instanceId'>;
+  /** With an `event`: sent to the starting instance instead of `ifStarted` if the event was rejected. */
+  readonly ifRejected?: Readonly<Record<'over' | 'full', StoredMessage>>;
+  /**
+   * For a detached instance: see `NewInstance.onConflict`. For a child, `terminateExisting` replaces an earlier child of
+   * the same parent, execution and name; every other instance keeps the id.
+   */
+  readonly onConflict?: ConflictPlan;
   readonly tags?: Tags;
   /** See `NewInstance.lane`. */
   readonly lane?: Lane;

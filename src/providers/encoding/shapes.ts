@@ -192,6 +192,14 @@ const newWorkItem = fields<NewWorkItem>({
   untraced: keep,
 });
 
+/** An event that is enqueued with a start. */
+const startEvent: Fields<NonNullable<NewInstance['event']>> = {
+  message,
+  maxPending: keep,
+  key: keep,
+  bulk: keep,
+};
+
 const newChild = fields<NewChild>(
   {
     instanceId: keep,
@@ -206,6 +214,9 @@ const newChild = fields<NewChild>(
     // Messages of the platform, without payloads: see `toChild`.
     ifStarted: message,
     ifTaken: nullable(message),
+    ifRejected: fields<NonNullable<NewChild['ifRejected']>>({ over: message, full: message }),
+    event: fields<NonNullable<NewInstance['event']>>(startEvent),
+    onConflict: keep,
     tags: keep,
     lane: keep,
     headers: keep,
@@ -269,14 +280,6 @@ const turn = fields<Turn>({
   awakeables: keep,
   outcome: turnOutcome,
 });
-
-/** An event that is enqueued with a start. */
-const startEvent: Fields<NonNullable<NewInstance['event']>> = {
-  message,
-  maxPending: keep,
-  key: keep,
-  bulk: keep,
-};
 
 const newInstanceFields: Fields<NewInstance> = {
   instanceId: keep,
@@ -552,6 +555,7 @@ const newTaskFields: Fields<NewTask> = {
   dedupeMs: keep,
   debounce: keep,
   onFail: keep,
+  onConflict: keep,
   tags: keep,
 };
 

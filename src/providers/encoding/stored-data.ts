@@ -1,5 +1,6 @@
 import type { BufferedEvent, HistoryEvent, StoredEvent } from '../../model/event.ts';
 import type { Message, StoredMessage } from '../../model/message.ts';
+import type { EncodedEvent } from '../../model/admission-options.ts';
 import type { StateValue } from '../../model/values/state.ts';
 import {
   failure,
@@ -36,6 +37,11 @@ const settings = {
   lane: keep,
 };
 const name = keep;
+const conflict = {
+  event: fields<EncodedEvent>({ name: keep, payload, key: keep }),
+  onConflict: keep,
+  replaceKey: keep,
+};
 
 const eventFields: DataFields<HistoryEvent, 'at'> = {
   executionStarted: {
@@ -62,8 +68,9 @@ const eventFields: DataFields<HistoryEvent, 'at'> = {
     cancellation: keep,
     shielded: keep,
     ...settings,
+    ...conflict,
   },
-  detachedStarted: { operation, name, version: keep, childId: keep, ...settings },
+  detachedStarted: { operation, name, version: keep, childId: keep, ...settings, ...conflict },
   customStatusSet: { operation },
   stateSet: { operation, key: keep },
   chunkEmitted: { operation },

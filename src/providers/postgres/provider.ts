@@ -83,6 +83,7 @@ export async function openPostgres(options: PostgresOptions): Promise<Provider> 
     ...createScheduleStore(store, createInstances),
     ...createSessionStore(store, {
       createInstances,
+      enqueue: (scope, messages) => enqueue(store, scope, messages),
       abandonInOneStatement: (requests) =>
         singleStatementAbandons.abandon(requests, store.nowParameter),
     }),

@@ -2,8 +2,9 @@ import { isTerminal, type InstanceStatus } from '../../model/status.ts';
 import type { StoredMessage } from '../../model/message.ts';
 import { isDefaultChildId } from '../../model/values/child-id.ts';
 import { parseJson } from '../../model/values/payload.ts';
-import type { NewInstance } from '../contract/instances.ts';
+import type { CreateResult, NewInstance } from '../contract/instances.ts';
 import type { NewTask } from '../contract/tasks.ts';
+import type { NewChild } from '../contract/turn.ts';
 
 /** The attributes by which a repeated start is recognized. */
 interface Start {
@@ -46,6 +47,73 @@ export function planExistingStart(
   }
   const isKept = wanted.onConflict === 'useExisting' || existing.inputHash === wanted.inputHash;
   return isKept ? 'exists' : 'conflict';
+}
+
+/** Decides what a task with `onConflict` does whose id is taken. */
+export function planExistingTask(
+  existing: Start & { readonly incarnation: string },
+  wanted: Pick<NewTask, 'name' | 'inputHash' | 'incarnation' | 'onConflict'>,
+): Exclude<ExistingStartPlan, 'raise'> {
+  if (existing.kind !== 'task' || existing.name !== wanted.name) return 'conflict';
+  if (wanted.onConflict === 'terminateExisting') {
+    return existing.incarnation === wanted.incarnation ? 'exists' : 'replace';
+  }
+  const isKept = wanted.onConflict === 'useExisting' || existing.inputHash === wanted.inputHash;
+  return isKept ? 'exists' : 'conflict';
+}
+
+/** Whether a turn starts this instance after its own writes: it may find, message or replace another instance. */
+export function isIdentifiedChild({ event, onConflict }: NewChild): boolean {
+  return event !== undefined || onConflict !== undefined;
+}
+
+/** The start of a detached instance, as that of a client. */
+export function toDetachedStart(child: NewChild): NewInstance {
+  const { instanceId, incarnation, name, version, inputHash, start } = child;
+  const { tags, lane, headers, timeoutMs, delayMs, runAt, event, onConflict } = child;
+  return {
+    instanceId,
+    incarnation,
+    name,
+    version,
+    inputHash,
+    start,
+    ...(tags !== undefined && { tags }),
+    ...(lane !== undefined && { lane }),
+    ...(headers !== undefined && { headers }),
+    ...(timeoutMs !== undefined && { timeoutMs }),
+    ...(delayMs !== undefined && { delayMs }),
+    ...(runAt !== undefined && { runAt }),
+    ...(event !== undefined && { event }),
+    ...(onConflict !== undefined && { onConflict }),
+  };
+}
+
+/** What the starting instance gets. Throws if the store rejected the start, so that the turn does not commit. */
+export function detachedReply(child: NewChild, result: CreateResult): StoredMessage | null {
+  if (result.kind === 'refused') throw result.error;
+  if (result.kind === 'conflict') return child.ifTaken;
+  const event = result.kind === 'created' ? undefined : result.event;
+  const rejected = event === 'over' || event === 'full' ? child.ifRejected?.[event] : undefined;
+  return rejected ?? child.ifStarted ?? null;
+}
+
+/** Whether a child may replace the instance that has its id: an earlier child of the same execution and name. */
+export function mayReplaceChild(
+  existing: {
+    readonly name: string;
+    readonly parentInstanceId: string | null;
+    readonly parentExecutionId: number | null;
+  },
+  child: Pick<NewChild, 'name' | 'onConflict'>,
+  parent: { readonly instanceId: string; readonly executionId: number },
+): boolean {
+  return (
+    child.onConflict === 'terminateExisting' &&
+    existing.name === child.name &&
+    existing.parentInstanceId === parent.instanceId &&
+    existing.parentExecutionId === parent.executionId
+  );
 }
 
 /** The reason of a termination by a start with `terminateExisting`. */

@@ -47,6 +47,7 @@ import { PausedDefinitions, PauseRows } from './tables/pause-rows.ts';
 import { Processes } from './queues/processes.ts';
 import { Reclaims } from './deletion/reclaims.ts';
 import { ReplacedRows } from './tables/replaced-rows.ts';
+import { ReplacedTasks } from './tasks/replaced-tasks.ts';
 import { RerunRows } from './reruns/rerun-rows.ts';
 import { ScheduleRows } from './schedules/schedule-rows.ts';
 import { SessionRows } from './jobs/session-rows.ts';
@@ -93,6 +94,7 @@ export class Store implements StoreAccess {
   readonly startKeys: StartKeys;
   readonly movedStarts: MovedStarts;
   readonly replacedRows: ReplacedRows;
+  readonly replacedTasks: ReplacedTasks;
   readonly instanceState: InstanceState;
   readonly instanceList: InstanceList;
   readonly instanceRecords: InstanceRecords;
@@ -179,6 +181,7 @@ export class Store implements StoreAccess {
     this.startKeys = new StartKeys(db);
     this.movedStarts = new MovedStarts(db);
     this.replacedRows = new ReplacedRows(db);
+    this.replacedTasks = new ReplacedTasks(db);
     this.instanceState = new InstanceState(db);
     this.instanceList = new InstanceList(db, this);
     this.instanceRecords = new InstanceRecords(db, this.definitions, this.instanceList);

@@ -1,5 +1,6 @@
 import type { CommandEvent, HistoryEvent, TerminalEvent } from '../../model/event.ts';
 import type { EventSummary } from '../../model/failures/blocked.ts';
+import type { RecordedConflict } from '../../model/admission-options.ts';
 import { canonicalPayload, type Payload } from '../../model/values/payload.ts';
 
 interface Cancelable {
@@ -8,8 +9,8 @@ interface Cancelable {
 }
 
 /**
- * Whether an issued command is the recorded one. Compared: kind, operation number, name, child id, input, state, cancellation
- * type, shielding, and the target and trigger of a withdrawal. Not compared, because a change does not affect the code:
+ * Whether an issued command is the recorded one. Compared: kind, operation number, name, child id, input, event of a start,
+ * `onConflict`, state, cancellation type, shielding, and the target and trigger of a withdrawal. Not compared, because a change does not affect the code:
  * the time of a timer, retry options, the version and tags of a child, the custom status, chunks, tags, the token of an
  * awakeable, the reply of an update, the reason of a withdrawal.
  */
@@ -61,6 +62,7 @@ export function isSameCommand(recorded: CommandEvent, issued: HistoryEvent): boo
         issued.name === recorded.name &&
         issued.childId === recorded.childId &&
         isCanceledAlike(recorded, issued) &&
+        isSameConflict(recorded, issued) &&
         isSamePayload(recorded.payload, issued.payload)
       );
     case 'detachedStarted':
@@ -69,6 +71,7 @@ export function isSameCommand(recorded: CommandEvent, issued: HistoryEvent): boo
         issued.operation === recorded.operation &&
         issued.name === recorded.name &&
         issued.childId === recorded.childId &&
+        isSameConflict(recorded, issued) &&
         isSamePayload(recorded.payload, issued.payload)
       );
   }
@@ -98,6 +101,14 @@ export function isSameOutcome(recorded: TerminalEvent, actual: TerminalEvent): b
     case 'executionTerminated':
       return actual.kind === recorded.kind;
   }
+}
+
+function isSameConflict(a: RecordedConflict, b: RecordedConflict): boolean {
+  return (
+    a.onConflict === b.onConflict &&
+    a.event?.name === b.event?.name &&
+    isSamePayload(a.event?.payload ?? null, b.event?.payload ?? null)
+  );
 }
 
 function isCanceledAlike(a: Cancelable, b: Cancelable): boolean {

@@ -1,6 +1,8 @@
 import type { z } from 'zod';
 import type { LocalJobs } from '../../client/local-jobs.ts';
+import { readEventCall } from '../../client/starting/start-request.ts';
 import { readRunTaskOptions } from '../../client/starting/task-request.ts';
+import { readOnConflict, refuseTaskEvent } from '../../model/admission-options.ts';
 import type { ChunkPage, JobReply, JobRequest, JobStop } from '../../jobs/backend.ts';
 import { cleanReason } from '../../model/cancel.ts';
 import { isPerdureError, notFound } from '../../model/failures/errors.ts';
@@ -238,24 +240,40 @@ function toRequest(
     payload: encodePayload(input, `The input of ${JSON.stringify(name)}`, payloadLimitBytes),
     disposable,
     ...(hasVariables === true && { hasVariables }),
-    task: kind === 'task' ? toTaskOptions(job.task ?? {}) : null,
+    task: kind === 'task' ? toTaskOptions(job) : null,
     ...settings,
+    ...(kind === 'orchestration' && toIdentity(job, payloadLimitBytes)),
     ...(trace !== undefined && { trace }),
   };
 }
 
+/** The event of a start, and whether it replaces the run that has its id. */
+function toIdentity(
+  { event, onConflict }: z.output<typeof newJob>,
+  limitBytes: number,
+): Pick<JobRequest, 'event' | 'onConflict'> {
+  const replaces = onConflict === 'terminateExisting';
+  readOnConflict({ id: true, event, onConflict });
+  return {
+    ...(event !== undefined && {
+      event: readEventCall(event.name, event.payload, { key: event.key }, limitBytes),
+    }),
+    ...(replaces && { onConflict: 'terminateExisting' as const }),
+  };
+}
+
 function toTaskOptions({
-  delayMs,
-  expiresInMs,
-  timeoutMs,
-  dedupeKey,
-  dedupeMs,
-  onFail = false,
-  ...rest
-}: NonNullable<z.output<typeof newJob>['task']>): JobRequest['task'] {
+  event,
+  onConflict,
+  id,
+  task = {},
+}: z.output<typeof newJob>): JobRequest['task'] {
+  const { delayMs, expiresInMs, timeoutMs, dedupeKey, dedupeMs, onFail = false, ...rest } = task;
   const key =
     dedupeMs === undefined ? { dedupeKey } : { dedupe: { key: dedupeKey, for: dedupeMs } };
-  const options = { ...rest, ...key, delay: delayMs, expiresIn: expiresInMs, timeout: timeoutMs };
+  const times = { delay: delayMs, expiresIn: expiresInMs, timeout: timeoutMs };
+  const options = { ...rest, ...key, ...times, ...(onConflict && { id, onConflict }) };
+  refuseTaskEvent({ event }, 'submit()');
   const { id: _, ...chosen } = readRunTaskOptions(options, { defaults: { onFail } });
   return chosen;
 }

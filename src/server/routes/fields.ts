@@ -67,11 +67,13 @@ export const admission = {
         'Moves the run with the key that has not started to `wait` from now, and replaces its input.',
     }),
 };
+/** What a start does if its id is taken. */
+export const onConflict = z.enum(['reject', 'useExisting', 'terminateExisting']).optional();
 /** The options of a start that decide what happens if its instance exists. */
 export const startIdentity = {
   ...admission,
   event: eventBody.optional(),
-  onConflict: z.enum(['reject', 'useExisting', 'terminateExisting']).optional(),
+  onConflict,
   replaceKey: name.optional(),
 };
 

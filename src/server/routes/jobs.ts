@@ -5,6 +5,7 @@ import {
   actor,
   byId,
   done,
+  eventBody,
   headers,
   id,
   json,
@@ -41,6 +42,12 @@ export const newJob = z.strictObject({
   name,
   version: version.optional(),
   ...startSettings,
+  event: eventBody
+    .optional()
+    .meta({ description: 'Of an orchestration: raised with the start, never at an existing one.' }),
+  onConflict: z.enum(['reject', 'terminateExisting']).optional().meta({
+    description: '`terminateExisting` replaces a run with the id that is not a job.',
+  }),
   input: json.optional(),
   disposable: z.boolean().optional().meta({
     description: 'Whether the definition has a hook for results that the caller gave up.',

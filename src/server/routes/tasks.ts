@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { admission, duration, id, json, startSettings, time, name } from './fields.ts';
+import { admission, duration, id, json, onConflict, startSettings, time, name } from './fields.ts';
 import { route } from './route.ts';
 
 /** The options of a task run, including those that its definition would add. */
@@ -19,6 +19,8 @@ export const taskRequest = z.strictObject({
   task: name,
   input: json.optional(),
   id: id.optional(),
+  onConflict,
+  replaceKey: name.optional(),
   ...taskRunFields,
 });
 

@@ -28,6 +28,8 @@ import { filters } from './cases/instances/filters.ts';
 import { firstTurn } from './cases/instances/first-turn.ts';
 import { streamsOfSteps } from './cases/talking/streams-of-steps.ts';
 import { starting } from './cases/talking/starting.ts';
+import { taskConflicts } from './cases/tasks/task-conflicts.ts';
+import { turnStarts } from './cases/talking/turn-starts.ts';
 import { timeouts } from './cases/cancellation/timeouts.ts';
 import { headersCases } from './cases/instances/headers.ts';
 import { awakeables, updates } from './cases/talking/updates.ts';
@@ -155,6 +157,8 @@ export const capabilities: readonly Capability[] = [
   waits,
   headersCases,
   starting,
+  taskConflicts,
+  turnStarts,
   timeouts,
   updates,
   awakeables,

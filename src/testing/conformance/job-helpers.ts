@@ -11,6 +11,7 @@ import type {
   SubmitJobResult,
 } from '../../providers/contract/sessions.ts';
 import type { StopResult } from '../../providers/contract/cancellation.ts';
+import type { NewInstance } from '../../providers/contract/instances.ts';
 import type { NewTask } from '../../providers/contract/tasks.ts';
 import type { Turn } from '../../providers/contract/turn.ts';
 import type { WorkItem } from '../../providers/contract/work-queue.ts';
@@ -54,9 +55,10 @@ export function taskJob(
 /** An orchestration as a job. */
 export function orchestrationJob(
   instanceId: string,
-  { sessionId = 's', disposable = false }: JobParts = {},
+  { sessionId = 's', disposable = false, ...parts }: Partial<NewInstance> & JobParts = {},
 ): NewJob {
-  return { kind: 'orchestration', sessionId, disposable, instance: newInstance(instanceId) };
+  const instance = newInstance(instanceId, parts);
+  return { kind: 'orchestration', sessionId, disposable, instance };
 }
 
 interface JobParts {

@@ -1,6 +1,7 @@
 import type { EnqueueResult, NewInstance } from '../../../src/providers/contract/instances.ts';
 import type { Provider } from '../../../src/providers/contract/provider.ts';
 import type { BrokenProvider, Intact } from './broken-provider.ts';
+import { brokenTurnStarts } from './turn-starts.ts';
 
 /** Changes starts before the store gets them. */
 function editStarts(
@@ -132,6 +133,7 @@ export const brokenStarting: readonly BrokenProvider[] = [
       },
     }),
   },
+  ...brokenTurnStarts,
   {
     fault: 'a dedupe key is ignored',
     rejectedBy: 'dedupe/names-the-live-instance',

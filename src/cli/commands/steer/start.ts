@@ -1,4 +1,4 @@
-import type { OnConflict } from '../../../client/starting/start-request.ts';
+import type { OnConflict } from '../../../model/admission-options.ts';
 import type { AdmissionOptions } from '../../../model/admission-options.ts';
 import { usage } from '../../cli-error.ts';
 import type { Call, ExitCode } from '../../command.ts';

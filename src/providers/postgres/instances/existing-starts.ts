@@ -1,14 +1,21 @@
 import type { CreateResult, NewInstance } from '../../contract/instances.ts';
+import type { StoredMessage } from '../../../model/message.ts';
+import type { NewChild, Turn } from '../../contract/turn.ts';
 import {
+  detachedReply,
+  mayReplaceChild,
   planExistingStart,
   replacedReason,
   replacedStatus,
+  toDetachedStart,
   withTakenChildIds,
 } from '../../rules/starts.ts';
 import { Changes, type Batch } from '../batches/batch.ts';
 import type { CreateInstances } from '../batches/store-access.ts';
 import type { Scope } from '../driver/scope.ts';
 import type { Store } from '../store.ts';
+import type { InstanceRow } from '../tables/instance-rows.ts';
+import type { ParentCall } from '../tables/replaced-rows.ts';
 import { createDebounced, keyScope } from './debounced-starts.ts';
 import { enqueueLocked } from './enqueue.ts';
 
@@ -126,14 +133,23 @@ async function useExistingStart(
     : { kind: 'conflict', name };
 }
 
-/** Terminates an instance and starts its next execution with a new input. Returns whether it could be replaced. */
-async function replace(store: Store, batch: Batch, instance: NewInstance): Promise<boolean> {
+/**
+ * Terminates an instance and starts its next execution with a new input. Returns whether it could be replaced. A child is
+ * replaced only by a call of its parent.
+ */
+async function replace(
+  store: Store,
+  batch: Batch,
+  instance: NewInstance,
+  call?: ParentCall,
+): Promise<boolean> {
   const { scope, instances } = batch;
   const { tx, now } = scope;
   const { instanceId, name, version, inputHash, incarnation } = instance;
   const { replacedRows } = store;
   const before = instances.find(instanceId);
-  if (before === undefined || before.parentInstanceId !== null) return false;
+  if (before === undefined) return false;
+  if (before.parentInstanceId !== null && call === undefined) return false;
   const { instanceKey } = before;
   if (await replacedRows.hasJob(tx, instanceKey)) return false;
   const termination = { reason: replacedReason, actor: null, cleanupMs: 0, tree: true };
@@ -148,6 +164,7 @@ async function replace(store: Store, batch: Batch, instance: NewInstance): Promi
   await store.updateRows.interrupt(tx, instanceKey, replacedStatus(before));
   await store.instanceState.replace(tx, instanceKey, []);
   await replacedRows.reopen(tx, { instanceKey, definitionKey, inputHash, incarnation, now });
+  if (call !== undefined) await replacedRows.setCall(tx, { instanceKey, ...call });
   await store.eventKeys.deleteOfInstances(tx, [instanceKey]);
   await store.deadlines.deleteOfInstances(tx, [instanceKey]);
   await store.deadlines.add(tx, [{ instanceKey, times: instance }], now);
@@ -160,4 +177,56 @@ async function replace(store: Store, batch: Batch, instance: NewInstance): Promi
   changes.start(scope, { instanceKey, definitionKey }, { ...instance, start });
   await changes.write(scope, store);
   return true;
+}
+
+/** A start by a turn that may find, message or replace another instance. */
+interface IdentifiedStart {
+  readonly target: InstanceRow;
+  readonly turn: Turn;
+  readonly child: NewChild;
+}
+
+/** Starts an instance after the writes of its turn, and replies to the starting instance. */
+export async function startIdentified(
+  store: Store,
+  scope: Scope,
+  { target, turn, child }: IdentifiedStart,
+  createPlain: CreatePlain,
+): Promise<void> {
+  const { parentOperation } = child;
+  const reply =
+    parentOperation === null
+      ? detachedReply(
+          child,
+          await createIdentified(store, scope, toDetachedStart(child), createPlain),
+        )
+      : await finishChild(store, scope, target, { ...child, parentOperation });
+  if (reply === null || turn.outcome.status !== 'running') return;
+  await raise(store, scope, target.instanceId, { message: reply });
+}
+
+/** Raises the event of a new child, or replaces an earlier one. */
+async function finishChild(
+  store: Store,
+  scope: Scope,
+  { instanceId: parentId, executionId }: InstanceRow,
+  child: NewChild & { readonly parentOperation: number },
+): Promise<StoredMessage | null> {
+  const { instanceId, event, cancellation, parentOperation: operation } = child;
+  const batch = store.newBatch(scope);
+  await batch.instances.lock({ ids: [instanceId] });
+  const row = batch.instances.find(instanceId);
+  if (row === undefined) return child.ifTaken;
+  if (row.incarnation === child.incarnation) {
+    if (event !== undefined) await enqueueLocked(store, batch, [{ instanceId, ...event }]);
+    return null;
+  }
+  // The turn has replied to a child without `onConflict` that its id is taken.
+  if (child.onConflict === undefined) return null;
+  await store.definitions.load(scope.tx, [row.definitionKey]);
+  const { name } = store.definitions.get(row.definitionKey);
+  const isOwn = mayReplaceChild({ ...row, name }, child, { instanceId: parentId, executionId });
+  const call = { operation, cancellation };
+  const isReplaced = isOwn && (await replace(store, batch, toDetachedStart(child), call));
+  return isReplaced ? null : child.ifTaken;
 }

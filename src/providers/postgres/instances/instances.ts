@@ -20,9 +20,13 @@ import type { Scope } from '../driver/scope.ts';
 import type { Store } from '../store.ts';
 import { enoughTurns } from '../batches/batching.ts';
 import { lockDebounced } from './debounced-starts.ts';
-import { createIdentified, isIdentified } from './existing-starts.ts';
+import {
+  createIdentified,
+  isIdentified,
+  startIdentified as startIdentifiedChild,
+} from './existing-starts.ts';
 import { enqueue } from './enqueue.ts';
-import { addressees, wantedDefinitions, type TurnCommit } from './turns.ts';
+import { addressees, wantedDefinitions, type StartIdentified, type TurnCommit } from './turns.ts';
 
 /** The PostgreSQL `InstanceStore`: creates, messages and reads instances. */
 export function createInstanceStore(store: Store): InstanceStore {
@@ -109,6 +113,12 @@ export async function create(
   }
   return instances.flatMap((instance) => results.get(instance) ?? []);
 }
+
+/** Starts an instance that a turn identifies by an event or `onConflict`. */
+export const startIdentified =
+  (store: Store): StartIdentified =>
+  (scope, start) =>
+    startIdentifiedChild(store, scope, start, createPlain);
 
 /** Creates instances with their start messages or their first turns. */
 async function createPlain(

@@ -1,10 +1,11 @@
 import { calledTask } from '../../../model/task-call.ts';
 import { encodeMessage, type StoredMessage } from '../../../model/message.ts';
 import { queueKey } from '../../rules/pauses.ts';
-import { existingStart } from '../../rules/starts.ts';
+import { existingStart, isIdentifiedChild } from '../../rules/starts.ts';
 import { isScheduledTooLate, timerDueAt, timerFired } from '../../rules/turns.ts';
 import type { ClaimedAtInsert, NewChild, NewWorkItem, Turn } from '../../contract/turn.ts';
 import { Changes, type Batch } from '../batches/batch.ts';
+import type { Scope } from '../driver/scope.ts';
 import type { DedupeKeys } from '../tables/dedupe-keys.ts';
 import type { DefinitionKeys, Definitions, WantedDefinition } from '../tables/definitions.ts';
 import type { History } from '../tables/history.ts';
@@ -70,12 +71,20 @@ interface Parts {
   readonly limitRows: LimitRows;
 }
 
+/** Starts an instance that may find, message or replace another one, and replies to the starting instance. */
+export type StartIdentified = (
+  scope: Scope,
+  start: { readonly target: InstanceRow; readonly turn: Turn; readonly child: NewChild },
+) => Promise<void>;
+
 /** Commits turns in the general way, for acks of turns and for starts with a first turn. */
 export class Turns {
   readonly #parts: Parts;
+  readonly #startIdentified: StartIdentified;
 
-  constructor(parts: Parts) {
+  constructor(parts: Parts, startIdentified: StartIdentified) {
     this.#parts = parts;
+    this.#startIdentified = startIdentified;
   }
 
   /** Commits turns of different instances and releases them. Returns the claimed work items of each turn. */
@@ -115,6 +124,13 @@ export class Turns {
       ),
     );
     await this.#write(batch);
+    // After all other writes: a replaced instance may be an ancestor of the starting one, or that one itself.
+    for (const { target, turn } of commits) {
+      for (const child of turn.children) {
+        if (isIdentifiedChild(child))
+          await this.#startIdentified(batch.scope, { target, turn, child });
+      }
+    }
     return claimed;
   }
 
@@ -222,7 +238,9 @@ export class Turns {
   ): Promise<readonly StopRequest[]> {
     const { scope, changes } = batch;
     const children = commits.flatMap(({ target, turn }) =>
-      turn.children.map((child) => ({ parent: target, child })),
+      turn.children
+        .filter((child) => child.parentOperation !== null || !isIdentifiedChild(child))
+        .map((child) => ({ parent: target, child })),
     );
     const rows = children.map(({ parent, child }) => toRow(parent, child, keyOf));
     const inserted = new Map(await this.#parts.instances.insertPending(scope.tx, rows, scope.now));
@@ -256,7 +274,9 @@ export class Turns {
       // The first child with an id takes it.
       inserted.delete(child.instanceId);
       const exists = instanceKey !== undefined || isRepeated(child);
-      const message = exists ? child.ifStarted : child.ifTaken;
+      // An earlier child may be replaced: the reply follows.
+      const isOpen = !exists && child.onConflict !== undefined;
+      const message = exists ? child.ifStarted : isOpen ? undefined : child.ifTaken;
       if (message !== undefined && message !== null) {
         // No touch is needed: the release of the parent recomputes its `next_at`.
         changes.messages.push({ instanceKey: parent.instanceKey, visibleAt: scope.now, message });
@@ -390,7 +410,8 @@ export interface NamedKeys {
 /** Returns the ids of other instances that turns write to. */
 export function addressees(turns: readonly Turn[]): readonly string[] {
   const ids = new Set<string>();
-  for (const { messages, childCancels } of turns) {
+  for (const { messages, childCancels, children } of turns) {
+    for (const child of children) if (isIdentifiedChild(child)) ids.add(child.instanceId);
     for (const { instanceId } of messages) ids.add(instanceId);
     for (const { instanceId } of childCancels) ids.add(instanceId);
   }

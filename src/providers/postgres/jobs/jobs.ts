@@ -1,6 +1,6 @@
 import { isTerminal } from '../../../model/status.ts';
 import type { StopResult } from '../../contract/cancellation.ts';
-import type { InstanceRecord, NewInstance } from '../../contract/instances.ts';
+import type { InstanceRecord, NewInstance, NewMessage } from '../../contract/instances.ts';
 import type {
   AbandonJob,
   JobKey,
@@ -8,6 +8,7 @@ import type {
   SettledResult,
   SubmitJobResult,
 } from '../../contract/sessions.ts';
+import type { NewTask } from '../../contract/tasks.ts';
 import { nextCheckAt } from '../../rules/session-rules.ts';
 import type { Batch } from '../batches/batch.ts';
 import type { CreateInstances } from '../batches/store-access.ts';
@@ -37,9 +38,18 @@ export type AbandonParts = JobTable &
 /** The store parts that a submit needs. */
 export type SubmitParts = JobTable & TaskTables & { readonly sessionRows: SessionRows };
 
+function runOf(job: NewJob): NewTask | Omit<NewInstance, 'firstTurn'> {
+  return job.kind === 'task' ? job.task : job.instance;
+}
+
+/** Whether a job replaces the run that has its id. */
+function isReplacing(job: NewJob): boolean {
+  return runOf(job).onConflict === 'terminateExisting';
+}
+
 /** The key of a new job. */
 function keyOf(job: NewJob): JobKey {
-  const { instanceId, incarnation } = job.kind === 'task' ? job.task : job.instance;
+  const { instanceId, incarnation } = runOf(job);
   return { sessionId: job.sessionId, instanceId, incarnation };
 }
 
@@ -191,14 +201,17 @@ interface OpenJob {
 
 type Created = SubmitJobResult | { readonly kind: 'created'; readonly instanceKey: number };
 
+/** The operations on instances that a submit needs. */
+export interface SubmitPaths {
+  readonly createInstances: CreateInstances;
+  readonly enqueue: (scope: Scope, messages: readonly NewMessage[]) => Promise<unknown>;
+}
+
 /** Creates runs as jobs of their sessions. Share-locks the sessions. */
 export async function submitJobs(
   store: SubmitParts,
   scope: Scope,
-  {
-    jobs,
-    createInstances,
-  }: { readonly jobs: readonly NewJob[]; readonly createInstances: CreateInstances },
+  { jobs, ...paths }: SubmitPaths & { readonly jobs: readonly NewJob[] },
 ): Promise<readonly SubmitJobResult[]> {
   const sessionIds = [...new Set(jobs.map(({ sessionId }) => sessionId))];
   const [rows] = await scope.begin(store.sessionRows.share(scope.tx, sessionIds));
@@ -213,7 +226,7 @@ export async function submitJobs(
     for (const { index, result } of await submitRound(store, scope, {
       open,
       sessions,
-      createInstances,
+      ...paths,
     })) {
       results[index] = result;
     }
@@ -228,10 +241,10 @@ async function submitRound(
     open,
     sessions,
     createInstances,
-  }: {
+    enqueue,
+  }: SubmitPaths & {
     readonly open: readonly OpenJob[];
     readonly sessions: ReadonlyMap<string, SessionRow>;
-    readonly createInstances: CreateInstances;
   },
 ): Promise<readonly { readonly index: number; readonly result: SubmitJobResult }[]> {
   const ids = new Set(open.map(({ job }) => keyOf(job).instanceId));
@@ -257,7 +270,7 @@ async function submitRound(
     const result = created[place];
     const session = sessions.get(job.sessionId);
     if (result === undefined || !('instanceKey' in result) || session === undefined) return [];
-    const { name } = job.kind === 'task' ? job.task : job.instance;
+    const { name } = runOf(job);
     const { instanceKey } = result;
     const isTask = job.kind === 'task';
     return [
@@ -265,10 +278,18 @@ async function submitRound(
     ];
   });
   await store.jobRows.insert(scope.tx, rows);
-  for (const [place, { index }] of wanted.entries()) {
+  const events = wanted.flatMap(({ job }, place) => {
+    const event = job.kind === 'orchestration' ? job.instance.event : undefined;
+    const isCreated = created[place]?.kind === 'created';
+    const { instanceId } = keyOf(job);
+    return event !== undefined && isCreated ? [{ instanceId, ...event }] : [];
+  });
+  if (events.length > 0) await enqueue(scope, events);
+  for (const [place, { index, job }] of wanted.entries()) {
     const result = created[place];
     // Another process took the id. The next round reads its instance.
-    if (result === undefined || result.kind === 'exists' || result.kind === 'conflict') continue;
+    if (result === undefined || result.kind === 'exists') continue;
+    if (result.kind === 'conflict' && !isReplacing(job)) continue;
     results.push({ index, result: result.kind === 'created' ? { kind: 'created' } : result });
   }
   return results;
@@ -287,7 +308,7 @@ function refuse(
   if (session?.state !== 'open') {
     return { kind: 'sessionClosed', state: session?.state ?? 'missing' };
   }
-  if (holder === undefined) return undefined;
+  if (holder === undefined || isReplacing(job)) return undefined;
   return { kind: 'conflict', name: definitions.get(holder.definitionKey).name };
 }
 
@@ -310,8 +331,9 @@ async function createRuns(
   return wanted.map(({ job }) => (job.kind === 'task' ? ran[nextRan++] : started[nextStarted++]));
 }
 
-// A first turn could claim work for a worker, and a submit has no way to return those claims.
+// A first turn could claim work for a worker, and a submit has no way to return those claims. The event is raised once the
+// run is created: it must not reach the instance of another start that took the id.
 function withoutTurn(instance: Omit<NewInstance, 'firstTurn'>): NewInstance {
-  const { firstTurn: _, ...rest }: NewInstance = instance;
+  const { firstTurn: _, event: _event, ...rest }: NewInstance = instance;
   return rest;
 }

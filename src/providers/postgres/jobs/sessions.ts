@@ -26,7 +26,7 @@ import {
 } from '../../rules/session-rules.ts';
 import type { Scope } from '../driver/scope.ts';
 import type { BatchWork } from '../batches/batching.ts';
-import type { CreateInstances, StoreAccess } from '../batches/store-access.ts';
+import type { StoreAccess } from '../batches/store-access.ts';
 import type { Audit } from '../tables/audit.ts';
 import type { NextDueCache } from '../wakeups/due-query.ts';
 import type { JobRow, NextJobTimes } from './job-rows.ts';
@@ -39,6 +39,7 @@ import {
   takeJobs,
   type AbandonParts,
   type SubmitParts,
+  type SubmitPaths,
 } from './jobs.ts';
 import type { SessionRow } from './session-rows.ts';
 
@@ -48,8 +49,7 @@ type SessionParts = StoreAccess &
 
 type AbandonWork = BatchWork<AbandonJob, StopResult | undefined>;
 
-interface SessionPaths {
-  readonly createInstances: CreateInstances;
+interface SessionPaths extends SubmitPaths {
   /** Abandons running jobs in one statement. The result of other jobs is `undefined`. */
   readonly abandonInOneStatement: NonNullable<AbandonWork['runSingleStatement']>;
 }
@@ -57,7 +57,7 @@ interface SessionPaths {
 /** Implements sessions and their jobs. */
 export function createSessionStore(
   store: SessionParts,
-  { createInstances, abandonInOneStatement }: SessionPaths,
+  { abandonInOneStatement, ...paths }: SessionPaths,
 ): SessionStore {
   const { sessionRows: rows, nextSession } = store;
   /** Awaits a write that may change when the next session is due. */
@@ -101,7 +101,7 @@ export function createSessionStore(
 
     submitJobs: store.batching({
       operation: 'submitJobs',
-      run: (scope, jobs: readonly NewJob[]) => submitJobs(store, scope, { jobs, createInstances }),
+      run: (scope, jobs: readonly NewJob[]) => submitJobs(store, scope, { jobs, ...paths }),
       refused: (error): SubmitJobResult => ({ kind: 'refused', error }),
       maxInFlight: 2,
     }),

@@ -1,3 +1,4 @@
+import type { CancellationType } from '../../../model/cancel.ts';
 import { one, prepare } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
 import { mustChange, addLive } from './instance-rows.ts';
@@ -27,6 +28,12 @@ interface Replacement {
   readonly now: number;
 }
 
+/** The operation of a parent that replaces its child. */
+export interface ParentCall {
+  readonly operation: number;
+  readonly cancellation: CancellationType;
+}
+
 interface Key {
   readonly definitionKey: number;
   readonly dedupeKey: string;
@@ -48,6 +55,14 @@ export class ReplacedRows {
     const { instanceKey } = replacement;
     mustChange(await tx.execute(...this.#sql.archive({ instanceKey })), 1);
     mustChange(await tx.execute(...this.#sql.reopen({ ...replacement })), 1);
+  }
+
+  /** Makes a replaced child reply to another operation of its parent. */
+  async setCall(
+    tx: Transaction,
+    call: ParentCall & { readonly instanceKey: number },
+  ): Promise<void> {
+    mustChange(await tx.execute(...this.#sql.setCall({ ...call })), 1);
   }
 
   async findEnded(tx: Transaction, instanceKey: number): Promise<object | undefined> {
@@ -118,6 +133,13 @@ function statements(schema: string) {
           custom_status_version = custom_status_version + CASE WHEN custom_status IS NULL THEN 0 ELSE 1 END,
           run_at = NULL, tags = NULL, headers = NULL
         WHERE instance_key = ${instanceKey} AND ended_at IS NOT NULL`,
+    ),
+    setCall: prepare(
+      'perdure_set_parent_call',
+      { instanceKey, operation: one<number>('int'), cancellation: one<string>('text') },
+      ({ instanceKey, operation, cancellation }) =>
+        `UPDATE ${table} SET parent_operation = ${operation}, cancellation = ${cancellation}
+         WHERE instance_key = ${instanceKey}`,
     ),
     selectEnded: prepare(
       'perdure_select_ended',

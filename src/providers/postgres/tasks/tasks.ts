@@ -13,6 +13,7 @@ import type { InstanceRow, InstanceRows } from '../tables/instance-rows.ts';
 import type { InsertedTask, TaskRow, RunEnd, TaskRows } from '../tables/task-rows.ts';
 import type { Scope } from '../driver/scope.ts';
 import type { DedupeKeys } from '../tables/dedupe-keys.ts';
+import { useExistingTask, type ExistingTaskParts } from './existing-tasks.ts';
 import { createKeyedTasks, isKeyed, type KeyedTaskTables } from './keyed-tasks.ts';
 import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
@@ -22,7 +23,7 @@ import type { Settlement, HeldItem } from '../tables/work-items.ts';
 import { onFailOperation, taskOperation } from '../../shared/work-item-row.ts';
 
 /** The tables that a creation of task runs reads and writes. */
-export interface TaskTables extends KeyedTaskTables {
+export interface TaskTables extends KeyedTaskTables, ExistingTaskParts {
   readonly definitions: Definitions;
   readonly dedupeKeys: DedupeKeys;
   readonly instances: InstanceRows;
@@ -55,6 +56,22 @@ export async function createTasks(
   tasks: readonly NewTask[],
 ): Promise<readonly CreateTaskResult[]> {
   await scope.begin();
+  const results = [...(await createOrFind(tables, scope, tasks))];
+  // One at a time: each may replace a run.
+  for (const [index, task] of tasks.entries()) {
+    const kind = results[index]?.kind;
+    const isTaken = kind === 'exists' || kind === 'conflict';
+    if (!isTaken || task.onConflict === undefined) continue;
+    results[index] = await useExistingTask(tables, scope, task);
+  }
+  return results;
+}
+
+async function createOrFind(
+  tables: TaskTables,
+  scope: Scope,
+  tasks: readonly NewTask[],
+): Promise<readonly CreateTaskResult[]> {
   if (!tasks.some(isKeyed)) return createPlain(tables, scope, tasks);
   const plain = tasks.filter((task) => !isKeyed(task));
   const created = (await createPlain(tables, scope, plain)).values();

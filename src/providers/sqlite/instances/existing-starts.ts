@@ -7,6 +7,7 @@ import {
   replacedStatus,
   withTakenChildIds,
 } from '../../rules/starts.ts';
+import type { DeferredWrites } from '../batches/deferred-writes.ts';
 import type { Scope } from '../batches/group-commit.ts';
 import type { InstanceStops } from '../stopping/instance-stops.ts';
 import type { Definitions } from '../tables/definitions.ts';
@@ -16,7 +17,7 @@ import type { InstanceHeaders } from '../tables/instance-headers.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { InstanceState } from '../tables/instance-state.ts';
 import type { MovedStarts } from '../starts/moved-starts.ts';
-import type { ReplacedRows } from '../tables/replaced-rows.ts';
+import type { ParentCall, ReplacedRows } from '../tables/replaced-rows.ts';
 import type { StartKeys } from '../starts/start-keys.ts';
 import type { DedupeKeys } from '../tables/task-rows.ts';
 import type { UpdateRows } from '../tables/update-rows.ts';
@@ -25,6 +26,7 @@ import { enqueue, type EnqueueParts } from './enqueue.ts';
 /** The parts of the store that find or replace the instance of a start. */
 export interface ExistingStartParts extends EnqueueParts {
   readonly deadlines: InstanceDeadlines;
+  readonly deferredWrites: DeferredWrites;
   readonly dedupeKeys: DedupeKeys;
   readonly definitions: Definitions;
   readonly beginLimits: BeginLimits;
@@ -83,6 +85,31 @@ export function takeKey(
   if (dedupeMs !== undefined) store.startKeys.addWindow(window, dedupeMs, now);
 }
 
+/** Creates an instance with its start message, its key and its event. Returns `undefined` if the id is taken. */
+export function createPending(
+  store: ExistingStartParts,
+  scope: Scope,
+  instance: NewInstance,
+): CreateResult | undefined {
+  const { now, effects } = scope;
+  const definitionKey = store.definitions.intern('orchestration', instance.name, instance.version);
+  const instanceKey = store.instances.insertPending({ instance, definitionKey, parent: null, now });
+  if (instanceKey === undefined) return undefined;
+  store.instanceTags.add(instanceKey, instance.tags);
+  store.instanceHeaders.add(instanceKey, instance.headers);
+  store.beginLimits.addLane(instanceKey, instance.lane);
+  store.deadlines.add(instanceKey, instance, now);
+  const visibleAt = startsAt(instance, now);
+  if (visibleAt > now) store.instances.setRunAt(instanceKey, visibleAt);
+  store.messages.insert(instanceKey, instance.start, visibleAt);
+  store.locks.touch(instanceKey, definitionKey, visibleAt);
+  effects.due('orchestrations', visibleAt);
+  takeKey(store, scope, instance, instanceKey);
+  const { instanceId, event } = instance;
+  if (event !== undefined) enqueue(store, scope, { instanceId, ...event });
+  return { kind: 'created', instanceKey, claimed: [] };
+}
+
 /** Moves the instance of a debounce key that has not started. Returns its id, or `undefined` if there is none. */
 function move(
   store: ExistingStartParts,
@@ -136,15 +163,26 @@ export function useExistingStart(
     : { kind: 'conflict', name };
 }
 
-/** Terminates an instance and starts its next execution with a new input. Returns whether it could be replaced. */
-function replace(store: ExistingStartParts, scope: Scope, instance: NewInstance): boolean {
+/**
+ * Terminates an instance and starts its next execution with a new input. Returns whether it could be replaced. A child is
+ * replaced only by a call of its parent.
+ */
+export function replace(
+  store: ExistingStartParts,
+  scope: Scope,
+  instance: NewInstance,
+  call?: ParentCall,
+): boolean {
   const { replacedRows } = store;
   const { instanceId, name, version, inputHash, incarnation } = instance;
   const { now, effects } = scope;
   const before = store.instances.find(instanceId);
-  if (before === undefined || before.parentInstanceId !== null) return false;
+  if (before === undefined) return false;
+  if (before.parentInstanceId !== null && call === undefined) return false;
   const { instanceKey } = before;
   if (replacedRows.hasJob(instanceKey)) return false;
+  // An earlier turn of the group may have ended the instance: its clean-up must not delete the new start.
+  store.deferredWrites.flush();
   const termination = { reason: replacedReason, actor: null, cleanupMs: 0, tree: true };
   store.stops.terminate(scope, before, termination);
   // A canceled instance whose handlers still run has not ended yet.
@@ -155,6 +193,7 @@ function replace(store: ExistingStartParts, scope: Scope, instance: NewInstance)
   store.updateRows.interrupt(instanceKey, replacedStatus(before));
   store.instanceState.replace(instanceKey, []);
   replacedRows.reopen({ instanceKey, definitionKey, inputHash, incarnation, now });
+  if (call !== undefined) replacedRows.setCall(instanceKey, call);
   replacedRows.deleteEventKeys(instanceKey);
   store.deadlines.deleteOfInstances(keys);
   store.deadlines.add(instanceKey, instance, now);

@@ -14,7 +14,6 @@ import type {
 } from '../../contract/instances.ts';
 import { ProviderError } from '../../../model/failures/errors.ts';
 import type { Turn } from '../../contract/turn.ts';
-import { startsAt } from '../../rules/deadlines.ts';
 import { maxExamined } from '../../rules/listing.ts';
 import type { Scope, StoreAccess } from '../batches/group-commit.ts';
 import type { Audit } from '../tables/audit.ts';
@@ -28,8 +27,8 @@ import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { Messages } from '../tables/messages.ts';
 import type { PausedDefinitions } from '../tables/pause-rows.ts';
 import {
+  createPending,
   findActive,
-  takeKey,
   useExistingStart,
   type ExistingStartParts,
 } from './existing-starts.ts';
@@ -139,30 +138,6 @@ export function createInstance(
       useExistingStart(store, scope, instance),
   );
   return result.ok ? result.value : { kind: 'refused', error: result.error };
-}
-
-function createPending(
-  store: InstanceParts,
-  scope: Scope,
-  instance: NewInstance,
-): CreateResult | undefined {
-  const { now, effects } = scope;
-  const definitionKey = store.definitions.intern('orchestration', instance.name, instance.version);
-  const instanceKey = store.instances.insertPending({ instance, definitionKey, parent: null, now });
-  if (instanceKey === undefined) return undefined;
-  store.instanceTags.add(instanceKey, instance.tags);
-  store.instanceHeaders.add(instanceKey, instance.headers);
-  store.beginLimits.addLane(instanceKey, instance.lane);
-  store.deadlines.add(instanceKey, instance, now);
-  const visibleAt = startsAt(instance, now);
-  if (visibleAt > now) store.instances.setRunAt(instanceKey, visibleAt);
-  store.messages.insert(instanceKey, instance.start, visibleAt);
-  store.locks.touch(instanceKey, definitionKey, visibleAt);
-  effects.due('orchestrations', visibleAt);
-  takeKey(store, scope, instance, instanceKey);
-  const { instanceId, event } = instance;
-  if (event !== undefined) enqueue(store, scope, { instanceId, ...event });
-  return { kind: 'created', instanceKey, claimed: [] };
 }
 
 function createStarted(

@@ -3,6 +3,12 @@ import { encodeMessage, type StoredMessage } from '../../../model/message.ts';
 import { startsAt } from '../../rules/deadlines.ts';
 import { queueKey } from '../../rules/pauses.ts';
 import {
+  detachedReply,
+  isIdentifiedChild,
+  mayReplaceChild,
+  toDetachedStart,
+} from '../../rules/starts.ts';
+import {
   customStatusVersions,
   isScheduledTooLate,
   mayHaveMessages,
@@ -38,6 +44,13 @@ import type { StreamRows } from '../tables/stream-rows.ts';
 import type { StopRows } from '../tables/stop-rows.ts';
 import type { WorkItems } from '../tables/work-items.ts';
 import { commitEmitted } from './emitted-chunks.ts';
+import { enqueue } from './enqueue.ts';
+import {
+  createPending,
+  replace,
+  useExistingStart,
+  type ExistingStartParts,
+} from './existing-starts.ts';
 
 /** The claims after a turn. */
 interface CommittedTurn {
@@ -71,31 +84,35 @@ export class Turns {
   readonly #awakeables: AwakeableRows;
   readonly #state: InstanceState;
   readonly #lanes: Lanes;
+  /** Used only by turns that start instances with an event or `onConflict`. */
+  readonly #starts: ExistingStartParts;
 
-  constructor(parts: {
-    readonly definitions: Definitions;
-    readonly deferredWrites: DeferredWrites;
-    readonly instances: InstanceRows;
-    readonly outcomeUpdates: OutcomeUpdates;
-    readonly locks: InstanceLocks;
-    readonly messages: Messages;
-    readonly workItems: WorkItems;
-    readonly itemCancels: ItemCancels;
-    readonly pauseRows: PauseRows;
-    readonly pausedDefinitions: PausedDefinitions;
-    readonly stopRows: StopRows;
-    readonly stops: InstanceStops;
-    readonly instanceTags: InstanceTags;
-    readonly beginLimits: BeginLimits;
-    readonly instanceHeaders: InstanceHeaders;
-    readonly chunkRows: ChunkRows;
-    readonly streamRows: StreamRows;
-    readonly deadlines: InstanceDeadlines;
-    readonly updateRows: UpdateRows;
-    readonly awakeableRows: AwakeableRows;
-    readonly instanceState: InstanceState;
-    readonly lanes: Lanes;
-  }) {
+  constructor(
+    parts: {
+      readonly definitions: Definitions;
+      readonly deferredWrites: DeferredWrites;
+      readonly instances: InstanceRows;
+      readonly outcomeUpdates: OutcomeUpdates;
+      readonly locks: InstanceLocks;
+      readonly messages: Messages;
+      readonly workItems: WorkItems;
+      readonly itemCancels: ItemCancels;
+      readonly pauseRows: PauseRows;
+      readonly pausedDefinitions: PausedDefinitions;
+      readonly stopRows: StopRows;
+      readonly stops: InstanceStops;
+      readonly instanceTags: InstanceTags;
+      readonly beginLimits: BeginLimits;
+      readonly instanceHeaders: InstanceHeaders;
+      readonly chunkRows: ChunkRows;
+      readonly streamRows: StreamRows;
+      readonly deadlines: InstanceDeadlines;
+      readonly updateRows: UpdateRows;
+      readonly awakeableRows: AwakeableRows;
+      readonly instanceState: InstanceState;
+      readonly lanes: Lanes;
+    } & ExistingStartParts,
+  ) {
     this.#definitions = parts.definitions;
     this.#deferred = parts.deferredWrites;
     this.#instances = parts.instances;
@@ -117,10 +134,17 @@ export class Turns {
     this.#awakeables = parts.awakeableRows;
     this.#state = parts.instanceState;
     this.#lanes = parts.lanes;
+    this.#starts = parts;
   }
 
   /** Writes a turn and releases the instance. With `keep`, the claim is kept if the instance stays `running`. */
   commit(scope: Scope, target: TurnTarget, turn: Turn, keep = false): CommittedTurn {
+    const committed = this.#commit(scope, target, turn, keep);
+    this.#startIdentified(scope, target, turn);
+    return committed;
+  }
+
+  #commit(scope: Scope, target: TurnTarget, turn: Turn, keep: boolean): CommittedTurn {
     const { name, version } = this.#definitions.get(target.definitionKey);
     const definitionKey =
       version === turn.version
@@ -178,6 +202,7 @@ export class Turns {
     if (turn.outcome.status !== 'running') return this.commit(scope, target, turn).claimed;
     const claimed = this.#commitDecisions(scope, target, turn);
     if (mayHaveMessages(target, turn)) this.#release(scope, target, target.definitionKey);
+    this.#startIdentified(scope, target, turn);
     return claimed;
   }
 
@@ -198,7 +223,10 @@ export class Turns {
     if (turn.children.length > 0 && target.hasChildren === 0) {
       this.#instances.setHasChildren(instanceKey);
     }
-    for (const child of turn.children) this.#insertChild(scope, target, child);
+    for (const child of turn.children) {
+      const isLater = child.parentOperation === null && isIdentifiedChild(child);
+      if (!isLater) this.#insertChild(scope, target, child);
+    }
     for (const { instanceId, message } of turn.messages) this.#send(scope, instanceId, message);
     const { activityCancels: cancels } = turn;
     scope.effects.addCancelRequests(
@@ -282,6 +310,7 @@ export class Turns {
             },
       now: scope.now,
     });
+    if (instanceKey === undefined && this.#replaces(parent, child)) return;
     // The release below reads the message and makes the parent claimable.
     const reply = instanceKey === undefined ? this.#messageForTakenId(child) : child.ifStarted;
     if (reply !== undefined && reply !== null) {
@@ -314,6 +343,55 @@ export class Turns {
   ): void {
     const pause = this.#pauseRows.get(parent.instanceKey);
     if (pause?.tree === 1) this.#pauseRows.pause({ ...child, isTask: 0 }, { ...pause, at });
+  }
+
+  /** Whether a child replaces an earlier one of its execution, after the writes of the turn. */
+  #replaces({ instanceId, executionId }: TurnTarget, child: NewChild): boolean {
+    if (child.parentOperation === null || child.onConflict === undefined) return false;
+    const existing = this.#instances.find(child.instanceId);
+    if (existing === undefined) return false;
+    const { name } = this.#definitions.get(existing.definitionKey);
+    return mayReplaceChild({ ...existing, name }, child, { instanceId, executionId });
+  }
+
+  /**
+   * Starts instances that may find, message or replace others. After all other writes of the turn: a replaced instance may
+   * be an ancestor of this one, or this one itself.
+   */
+  #startIdentified(scope: Scope, target: TurnTarget, turn: Turn): void {
+    for (const child of turn.children) {
+      if (!isIdentifiedChild(child)) continue;
+      const reply =
+        child.parentOperation === null
+          ? this.#startDetached(scope, child)
+          : this.#finishChild(scope, target, { ...child, parentOperation: child.parentOperation });
+      if (reply === null || turn.outcome.status !== 'running') continue;
+      enqueue(this.#starts, scope, { instanceId: target.instanceId, message: reply });
+    }
+  }
+
+  #startDetached(scope: Scope, child: NewChild): StoredMessage | null {
+    const start = toDetachedStart(child);
+    const result =
+      createPending(this.#starts, scope, start) ?? useExistingStart(this.#starts, scope, start);
+    return detachedReply(child, result);
+  }
+
+  /** Raises the event of a new child, or replaces an earlier one. */
+  #finishChild(
+    scope: Scope,
+    target: TurnTarget,
+    child: NewChild & { readonly parentOperation: number },
+  ): StoredMessage | null {
+    const { instanceId, event, cancellation, parentOperation: operation } = child;
+    const isNew = this.#instances.find(instanceId)?.incarnation === child.incarnation;
+    if (isNew) {
+      if (event !== undefined) enqueue(this.#starts, scope, { instanceId, ...event });
+      return null;
+    }
+    if (!this.#replaces(target, child)) return null;
+    const call = { operation, cancellation };
+    return replace(this.#starts, scope, toDetachedStart(child), call) ? null : child.ifTaken;
   }
 
   #messageForTakenId(child: NewChild): StoredMessage | null {

@@ -37,14 +37,15 @@ export function submitJob(store: JobParts, scope: Scope, job: NewJob): SubmitJob
 }
 
 function submit(store: JobParts, scope: Scope, job: NewJob): SubmitJobResult {
-  const { instanceId, incarnation, name } = job.kind === 'task' ? job.task : job.instance;
+  const run = job.kind === 'task' ? job.task : job.instance;
+  const { instanceId, incarnation, name } = run;
   const existing = store.instances.find(instanceId);
   if (existing?.incarnation === incarnation) return { kind: 'exists' };
   const session = store.sessionRows.find(job.sessionId);
   if (session?.state !== 'open') {
     return { kind: 'sessionClosed', state: session?.state ?? 'missing' };
   }
-  if (existing !== undefined) {
+  if (existing !== undefined && run.onConflict !== 'terminateExisting') {
     return { kind: 'conflict', name: store.definitions.get(existing.definitionKey).name };
   }
   const result =

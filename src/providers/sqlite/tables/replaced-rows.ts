@@ -1,4 +1,5 @@
 import type Database from 'better-sqlite3';
+import type { CancellationType } from '../../../model/cancel.ts';
 import { mustChangeOne } from './instance-rows.ts';
 
 /** Archives the ended execution of an instance. */
@@ -24,6 +25,12 @@ interface Replacement {
   readonly now: number;
 }
 
+/** The operation of a parent that replaces its child. */
+export interface ParentCall {
+  readonly operation: number;
+  readonly cancellation: CancellationType;
+}
+
 // More are given their ids again, and those starts fail.
 const maxChildIds = 10_000;
 
@@ -35,6 +42,7 @@ export class ReplacedRows {
   readonly #hasJob;
   readonly #childIds;
   readonly #deleteEventKeys;
+  readonly #setCall;
 
   constructor(db: Database.Database) {
     this.#archive = db.prepare<[number]>(archiveSql);
@@ -60,6 +68,9 @@ export class ReplacedRows {
          ORDER BY instance_key DESC LIMIT ${maxChildIds}`,
       )
       .pluck();
+    this.#setCall = db.prepare<[number, CancellationType, number]>(
+      'UPDATE instances SET parent_operation = ?, cancellation = ? WHERE instance_key = ?',
+    );
     this.#deleteEventKeys = db.prepare<[number]>('DELETE FROM event_keys WHERE instance_key = ?');
   }
 
@@ -67,6 +78,11 @@ export class ReplacedRows {
   reopen(replacement: Replacement): void {
     mustChangeOne(this.#archive.run(replacement.instanceKey));
     mustChangeOne(this.#reopen.run(replacement));
+  }
+
+  /** Makes a replaced child reply to another operation of its parent. */
+  setCall(instanceKey: number, { operation, cancellation }: ParentCall): void {
+    mustChangeOne(this.#setCall.run(operation, cancellation, instanceKey));
   }
 
   hasEnded(instanceKey: number): boolean {

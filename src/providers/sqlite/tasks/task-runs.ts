@@ -3,7 +3,7 @@ import type { TerminalStatus } from '../../../model/status.ts';
 import type { CreateTaskResult, NewTask, TaskStore } from '../../contract/tasks.ts';
 import type { WorkOutcome } from '../../contract/work-queue.ts';
 import { parseFailure } from '../../rules/outcome-message.ts';
-import { taskTimes } from '../../rules/starts.ts';
+import { taskTimes, type TaskTimes } from '../../rules/starts.ts';
 import { movedDelay } from '../../rules/start-keys.ts';
 import type { Scope, StoreAccess } from '../batches/group-commit.ts';
 import type {
@@ -27,12 +27,11 @@ import type { PauseRows } from '../tables/pause-rows.ts';
 import type { StopRows } from '../tables/stop-rows.ts';
 import type { ClaimedItem, ClaimedRun, HeldItem, WorkItems } from '../tables/work-items.ts';
 import { toCancelRow } from '../../shared/instance-record-row.ts';
+import { useExistingTask, type ExistingTaskParts } from './existing-tasks.ts';
 import { onFailOperation, taskOperation } from '../../shared/work-item-row.ts';
 
 /** The parts of the store that create task runs. */
-export interface TaskParts extends StoreAccess {
-  readonly taskRuns: TaskRuns;
-}
+export type TaskParts = StoreAccess & ExistingTaskParts;
 
 interface Run {
   readonly instanceKey: number;
@@ -100,7 +99,7 @@ export class TaskRuns {
   }
 
   create(scope: Scope, task: NewTask): CreateTaskResult {
-    const { now, effects } = scope;
+    const { now } = scope;
     const { dedupeKey, dedupeMs, debounce } = task;
     const definitionKey = this.#definitions.intern('task', task.name, null);
     const moved = debounce && this.#move(scope, definitionKey, { ...task, debounce });
@@ -123,17 +122,31 @@ export class TaskRuns {
       const window = { definitionKey, key: dedupeKey, instanceKey };
       if (dedupeMs !== undefined) this.#startKeys.addWindow(window, dedupeMs, now);
     }
+    const nextAt = this.#enqueue(scope, { instanceKey, definitionKey }, task, times);
+    if (debounce !== undefined) {
+      const run = { instanceKey, startsAt: nextAt, now };
+      this.#startKeys.addDebounced(definitionKey, debounce, run);
+    }
+    return { kind: 'created', instanceKey };
+  }
+
+  /** Queues a run. Returns when it may start. */
+  #enqueue(
+    scope: Scope,
+    { instanceKey, definitionKey }: Run,
+    task: NewTask,
+    { runAt, expiresAt }: TaskTimes,
+  ): number {
+    const { now, effects } = scope;
     // A run whose time has passed is queued behind those that already wait.
     const nextAt = Math.max(runAt ?? now, now);
-    const operation = taskOperation;
-    const { priority } = task;
     const lane = this.#lanes.enqueue(scope, { limitKey: definitionKey, nextAt, lane: task.lane });
     if (task.lane !== undefined) this.#laneRows.addRun(instanceKey, task.lane);
     this.#items.insert({
       instanceKey,
-      operation,
+      operation: taskOperation,
       definitionKey,
-      priority,
+      priority: task.priority,
       nextAt,
       expiresAt,
       lane,
@@ -141,11 +154,19 @@ export class TaskRuns {
       now,
     });
     effects.due('work', Math.min(nextAt, expiresAt ?? Infinity));
-    if (debounce !== undefined) {
-      const run = { instanceKey, startsAt: nextAt, now };
-      this.#startKeys.addDebounced(definitionKey, debounce, run);
-    }
-    return { kind: 'created', instanceKey };
+    return nextAt;
+  }
+
+  /** Queues the next execution of an ended run with another start. `reopen` writes its row. */
+  replace(scope: Scope, run: Run, task: NewTask, reopen: (times: TaskTimes) => void): void {
+    const { instanceKey, definitionKey } = run;
+    const times = taskTimes(task, scope.now);
+    this.#keys.free({ instanceKey, definitionKey, dedupeKey: this.#rows.keyOf(instanceKey) });
+    reopen(times);
+    this.#laneRows.deleteRuns(JSON.stringify([instanceKey]));
+    this.#deadlines.replace(instanceKey, task, scope.now);
+    this.#tags.replace(instanceKey, task.tags);
+    this.#enqueue(scope, run, task, times);
   }
 
   /** Moves the run of a debounce key that has not started. Returns its id, or `undefined` if there is none. */
@@ -357,6 +378,11 @@ export function createTaskStore(store: TaskParts): TaskStore {
 
 /** Creates one task run. An error rolls back only this one. */
 export function createTask(store: TaskParts, scope: Scope, task: NewTask): CreateTaskResult {
-  const result = scope.isolate('createTasks', () => store.taskRuns.create(scope, task));
+  const result = scope.isolate('createTasks', () => {
+    const created = store.taskRuns.create(scope, task);
+    const isTaken = created.kind === 'exists' || created.kind === 'conflict';
+    if (!isTaken || task.onConflict === undefined) return created;
+    return useExistingTask(store, scope, task);
+  });
   return result.ok ? result.value : { kind: 'refused', error: result.error };
 }

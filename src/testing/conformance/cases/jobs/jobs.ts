@@ -13,7 +13,8 @@ import {
   submitAll,
   taskJob,
 } from '../../job-helpers.ts';
-import { newInstance } from '../../sample-data.ts';
+import { newInstance, raised } from '../../sample-data.ts';
+import { labels } from '../../store-under-test.ts';
 import { createTask, createTasks, expectStatus, newTask } from '../../task-helpers.ts';
 
 export const jobs: Capability = {
@@ -58,6 +59,49 @@ export const jobs: Capability = {
         );
         const listed = only(await store.provider.listJobs({ sessionId: 's', limit: 9 }), 'job');
         assert.deepEqual([listed.kind, listed.name], ['orchestration', 'sample']);
+      },
+    },
+    {
+      id: 'job/brings-an-event',
+      title: 'submitJobs() enqueues the event of a new run, and none at an existing one',
+      async run(store) {
+        await openSession(store);
+        const event = { message: raised('hello') };
+        assert.deepEqual(await submit(store, orchestrationJob('new', { event })), {
+          kind: 'created',
+        });
+        const again = await submit(store, orchestrationJob('new', { event }));
+        assert.deepEqual(again, { kind: 'conflict', name: 'sample' });
+        assert.deepEqual(labels(await store.claimOne()), ['start', 'hello']);
+      },
+    },
+    {
+      id: 'job/replaces-a-run',
+      title: 'submitJobs() with `terminateExisting` replaces a run that is not a job',
+      async run(store) {
+        await openSession(store);
+        const onConflict = 'terminateExisting';
+        await store.begin('orchestration');
+        await createTasks(store, [newTask('task', { delayMs: 1_000 })]);
+        const jobs = [
+          orchestrationJob('orchestration', { onConflict }),
+          taskJob('task', { onConflict }),
+        ];
+        for (const job of jobs) {
+          assert.deepEqual(await submit(store, job), { kind: 'created' });
+          assert.deepEqual(await submit(store, job), { kind: 'exists' });
+        }
+        assert.deepEqual(labels(await store.claimOne()), ['start']);
+        assert.equal((await store.claimWorkOne()).instanceId, 'task');
+        const refused = await store.expectNoChange(async () => [
+          await submit(store, orchestrationJob('orchestration', { onConflict })),
+          await submit(store, taskJob('task', { onConflict })),
+        ]);
+        assert.deepEqual(
+          refused.map(({ kind }) => kind),
+          ['conflict', 'conflict'],
+        );
+        assert.deepEqual(await jobIds(store), ['orchestration', 'task']);
       },
     },
     {

@@ -152,6 +152,21 @@ export const starting: Capability = {
       },
     },
     {
+      id: 'conflict/replaces-an-instance-that-ends-meanwhile',
+      title: 'a replacement at the same time as the last turn keeps its start message',
+      async run(store) {
+        await store.begin('one');
+        await store.raise('one', 'last');
+        const item = await store.claimOne();
+        const [, result] = await Promise.all([
+          store.commit(item, { events: [event('end')], ...completed }).catch(() => undefined),
+          start(store, 'one', { onConflict: 'terminateExisting' }),
+        ]);
+        assert.equal(result.kind, 'created');
+        assert.deepEqual(labels(await store.claimOne()), ['start']);
+      },
+    },
+    {
       id: 'conflict/a-repeat-replaces-nothing',
       title: 'a repeat with the same incarnation replaces nothing',
       async run(store) {
