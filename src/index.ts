@@ -119,8 +119,9 @@ export type {
   RunFlowOptions,
   StartOptions,
 } from './client/starting/start-request.ts';
-export type { OnConflict, StartEvent } from './model/admission-options.ts';
 export type {
+  OnConflict,
+  StartEvent,
   AdmissionOptions,
   DebounceOptions,
   DedupeOptions,

@@ -11,15 +11,16 @@ import {
   type RunTaskOptions,
   type TaskSettings,
 } from '../client/starting/task-request.ts';
-import type { AdmissionOptions } from '../model/admission-options.ts';
-import type { FlowRef, StandardSchema, OrchestrationRef, TaskRef } from '../model/definition.ts';
-import { encodePayload } from '../model/values/payload.ts';
 import {
+  type AdmissionOptions,
   readOnConflict,
   type EncodedEvent,
   type OnConflict,
   type StartEvent,
 } from '../model/admission-options.ts';
+import type { FlowRef, StandardSchema, OrchestrationRef, TaskRef } from '../model/definition.ts';
+import { PerdureError } from '../model/failures/errors.ts';
+import { encodePayload } from '../model/values/payload.ts';
 import type { StartSettings } from '../model/start-settings.ts';
 import { checkPriority, invalid } from '../model/option-fields.ts';
 import { randomToken, timeOrderedId } from '../model/values/random-id.ts';
@@ -172,7 +173,7 @@ function readTaskRun(
   options: unknown,
 ): Omit<Target, 'disposable'> {
   const target = readTask(definition);
-  readJobConflict((options ?? {}) as SubmitOptions);
+  readJobConflict(options ?? {});
   const { id, ...task } = readRunTaskOptions(options, target, 'submit()');
   return {
     kind: 'task',

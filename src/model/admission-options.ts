@@ -220,6 +220,17 @@ export function readOnConflict(given: ConflictOptions): ConflictPlan | undefined
   return onConflict as ConflictPlan;
 }
 
+/** Throws `INVALID_OPTION` for options of a schedule that concern an existing run: each of its runs has a new id. */
+export function refuseScheduledConflict(given: unknown): void {
+  const options = (given ?? {}) as Readonly<Partial<Record<'event' | 'onConflict', unknown>>>;
+  const name = (['event', 'onConflict'] as const).find((one) => options[one] !== undefined);
+  if (name === undefined) return;
+  throw new PerdureError(
+    'INVALID_OPTION',
+    `\`${name}\` in the options of a schedule: each of its runs has a new id, so there is no existing run. See \`overlap\` for runs that still run.`,
+  );
+}
+
 /** Throws `INVALID_OPTION` for an event of a task run, which receives none. */
 export function refuseTaskEvent(given: unknown, where: string): void {
   if ((given as { readonly event?: unknown } | null | undefined)?.event === undefined) return;

@@ -50,14 +50,18 @@ async function runEverything(store: EncodedStore, codec: PayloadCodec): Promise<
     const called = await ctx.call(flaky, { text: `${canary} activity input` });
     const stepped = await ctx.run('step', async () => `${canary} step`);
     const fromChild = await ctx.child(child, `${canary} child input`);
+    const opening = { token: early, payload: `${canary} start event` };
+    const signaled = await ctx.child(echoing, 'x', { event: opening });
+    await ctx.startDetached(echoing, 'x', { id: `${ctx.instanceId}-detached`, event: opening });
     const failed = await ctx.child(failing, `${canary} failing child`).then(
       () => 'no error',
       (error: Error) => String((error.cause as Error).message),
     );
     const received = await ctx.waitFor(go);
     const before = await ctx.waitFor(early);
-    return { called, stepped, fromChild, failed, received, before };
+    return { called, stepped, fromChild, signaled, failed, received, before };
   });
+  const echoing = orchestration('echoing', async (ctx, _input: string) => ctx.waitFor(early));
   const work = task('work', async (_ctx, input: string) => `${input} output`);
   const broken = task('broken', async () => {
     throw loudError('task');
@@ -77,7 +81,7 @@ async function runEverything(store: EncodedStore, codec: PayloadCodec): Promise<
   await shoot();
 
   const worker = await perdure.startWorker({
-    orchestrations: [parent, child, failing],
+    orchestrations: [parent, child, failing, echoing],
     activities: [flaky],
     tasks: [work, broken],
   });
@@ -96,10 +100,12 @@ async function runEverything(store: EncodedStore, codec: PayloadCodec): Promise<
     called: { result: `${canary} result of ${canary} activity input` },
     stepped: `${canary} step`,
     fromChild: `${canary} child input child output`,
+    signaled: `${canary} start event`,
     failed: `${canary} ${canary} failing child`,
     received: { text: `${canary} event` },
     before: `${canary} buffered event`,
   });
+  expect(await client.handle('idle-detached').result()).toBe(`${canary} start event`);
   expect((await client.get('idle'))?.customStatus).toEqual({ at: `${canary} status` });
   const run = await client.runTask(broken, undefined, { id: 'failed' });
   await expect(run.result()).rejects.toMatchObject({ code: 'INSTANCE_FAILED' });

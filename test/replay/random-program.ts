@@ -1,7 +1,10 @@
 import type { CancellationType } from '../../src/model/cancel.ts';
 import type { CommonStartOptions } from '../../src/model/start-settings.ts';
 import { CanceledError } from '../../src/model/failures/errors.ts';
-import type { OrchestrationContext } from '../../src/orchestration/orchestration-context.ts';
+import type {
+  ChildOptions,
+  OrchestrationContext,
+} from '../../src/orchestration/orchestration-context.ts';
 import {
   orchestration,
   type OrchestrationDefinition,
@@ -9,6 +12,9 @@ import {
 import { DurablePromise } from '../../src/replay/durable-promise.ts';
 
 type Combinator = 'all' | 'allSettled' | 'race' | 'any';
+
+/** What a start does with the instance that has its id. */
+export type Conflict = Pick<ChildOptions, 'id' | 'event' | 'onConflict'> & { readonly id: string };
 
 /** One durable operation. */
 export type Leaf =
@@ -28,6 +34,7 @@ export type Leaf =
       readonly name: string;
       readonly cancellation?: CancellationType | undefined;
       readonly start?: CommonStartOptions | undefined;
+      readonly conflict?: Conflict | undefined;
     };
 
 /** Code inside its own scope or shield. */
@@ -42,7 +49,11 @@ export type Step =
   | Leaf
   | Bracket
   | { readonly kind: 'status' | 'emit' | 'random' | 'microtasks' | 'tags' | 'headers' }
-  | { readonly kind: 'detached'; readonly start?: CommonStartOptions | undefined }
+  | {
+      readonly kind: 'detached';
+      readonly start?: CommonStartOptions | undefined;
+      readonly conflict?: Conflict | undefined;
+    }
   | { readonly kind: 'state'; readonly action: 'set' | 'get' | 'delete'; readonly key: string }
   | { readonly kind: 'patch'; readonly id: string; readonly step: Step }
   | { readonly kind: 'deprecate'; readonly id: string }
@@ -145,7 +156,11 @@ async function runStep(ctx: Context, step: Step, seen: unknown[]): Promise<unkno
     case 'state':
       return runState(ctx, step, seen);
     case 'detached':
-      return ctx.startDetached('other', seen.length, { ...step.start, id: ctx.uuid() });
+      return ctx.startDetached('other', seen.length, {
+        ...step.start,
+        id: ctx.uuid(),
+        ...step.conflict,
+      });
     case 'tags':
       return ctx.setTags({
         seen: String(seen.length),
@@ -270,7 +285,11 @@ function issue(ctx: Context, leaf: Leaf, seen: unknown[]): DurablePromise<unknow
     case 'awakeable':
       return ctx.awakeable(withTimeout(leaf.timeoutMs)).promise;
     case 'child':
-      return ctx.child(leaf.name, seen.length, { ...leaf.start, cancellation: leaf.cancellation });
+      return ctx.child(leaf.name, seen.length, {
+        ...leaf.start,
+        ...leaf.conflict,
+        cancellation: leaf.cancellation,
+      });
   }
 }
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import type { CommonStartOptions } from '../../src/model/start-settings.ts';
-import type { Bracket, Leaf, Program, Step } from './random-program.ts';
+import type { Bracket, Conflict, Leaf, Program, Step } from './random-program.ts';
 
 const names = fc.constantFrom('a', 'b', 'c');
 const timeouts = fc.constantFrom(undefined, undefined, 20);
@@ -22,6 +22,19 @@ const starts: fc.Arbitrary<CommonStartOptions | undefined> = fc.oneof(
   ),
 );
 
+/** What a start does with the instance that has its id. Two ids, so that children find earlier ones. */
+const conflicts: fc.Arbitrary<Conflict | undefined> = fc.oneof(
+  fc.constant(undefined),
+  fc.record({
+    id: fc.constantFrom('x', 'y'),
+    onConflict: fc.constantFrom('reject', 'useExisting', 'terminateExisting'),
+  }),
+  fc.record({
+    id: fc.constantFrom('x', 'y'),
+    event: fc.record({ token: names, payload: fc.nat(9) }),
+  }),
+);
+
 const leaf: fc.Arbitrary<Leaf> = fc.oneof(
   {
     arbitrary: fc.record({
@@ -38,6 +51,7 @@ const leaf: fc.Arbitrary<Leaf> = fc.oneof(
       name: names,
       cancellation: cancellations,
       start: starts,
+      conflict: conflicts,
     }),
     weight: 3,
   },
@@ -76,7 +90,11 @@ const { step } = fc.letrec<{ step: Step; bracket: Bracket }>((tie) => ({
       weight: 1,
     },
     {
-      arbitrary: fc.record({ kind: fc.constant('detached'), start: starts }),
+      arbitrary: fc.record({
+        kind: fc.constant('detached'),
+        start: starts,
+        conflict: conflicts,
+      }),
       weight: 1,
     },
     {

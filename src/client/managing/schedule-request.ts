@@ -1,3 +1,4 @@
+import { refuseScheduledConflict } from '../../model/admission-options.ts';
 import type { FlowRef, OrchestrationRef, TaskRef } from '../../model/definition.ts';
 import { PerdureError } from '../../model/failures/errors.ts';
 import { laneOptionNames } from '../../model/limit-options.ts';
@@ -230,6 +231,7 @@ function readWork(fields: Fields, limitBytes: number): Promise<ScheduledWork> {
       'A schedule needs exactly one of `task`, `orchestration` and `flow`.',
     );
   }
+  refuseScheduledConflict(options);
   if (task !== undefined) return readTaskWork(fields, limitBytes);
   if (flow === undefined) return readOrchestrationWork(fields, limitBytes);
   const given: Partial<FlowRef> | null = flow;

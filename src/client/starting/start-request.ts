@@ -3,6 +3,11 @@ import {
   readAdmission,
   type Admission,
   type AdmissionOptions,
+  readOnConflict,
+  type ConflictPlan,
+  type EncodedEvent,
+  type OnConflict,
+  type StartEvent,
 } from '../../model/admission-options.ts';
 import type {
   EventToken,
@@ -13,13 +18,6 @@ import type {
 } from '../../model/definition.ts';
 import { PerdureError } from '../../model/failures/errors.ts';
 import { invalidOption, readFields } from '../../model/option-fields.ts';
-import {
-  readOnConflict,
-  type ConflictPlan,
-  type EncodedEvent,
-  type OnConflict,
-  type StartEvent,
-} from '../../model/admission-options.ts';
 import {
   readStartSettings,
   startSettingNames,

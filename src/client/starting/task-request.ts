@@ -4,6 +4,9 @@ import {
   refuseDebounce,
   type Admission,
   type AdmissionOptions,
+  refuseTaskEvent,
+  type ConflictPlan,
+  type OnConflict,
 } from '../../model/admission-options.ts';
 import type { StandardSchema, TaskRef, TaskRunDefaults } from '../../model/definition.ts';
 import { toMs, type Duration } from '../../model/values/duration.ts';
@@ -27,11 +30,6 @@ import {
   readReplacement,
   type StartArguments,
 } from './start-request.ts';
-import {
-  refuseTaskEvent,
-  type ConflictPlan,
-  type OnConflict,
-} from '../../model/admission-options.ts';
 import type { Payload } from '../../model/values/payload.ts';
 import type { NewTask } from '../../providers/contract/tasks.ts';
 

@@ -1,4 +1,5 @@
 import type { Provider } from '../../../src/providers/contract/provider.ts';
+import type { NewJob } from '../../../src/providers/contract/sessions.ts';
 import type { NewTask } from '../../../src/providers/contract/tasks.ts';
 import type { NewChild, Turn } from '../../../src/providers/contract/turn.ts';
 import type { BrokenProvider, Intact } from './broken-provider.ts';
@@ -39,7 +40,46 @@ function afterTasks({ provider, db }: Intact, sql: string): Partial<Provider> {
   };
 }
 
+/** Changes the orchestrations of jobs before the store gets them. */
+function editJobs(
+  { provider }: Intact,
+  edit: (instance: JobInstance) => JobInstance,
+): Partial<Provider> {
+  return {
+    submitJobs: (jobs) =>
+      provider.submitJobs(
+        jobs.map((job) => (job.kind === 'task' ? job : { ...job, instance: edit(job.instance) })),
+      ),
+  };
+}
+
+type JobInstance = Extract<NewJob, { readonly kind: 'orchestration' }>['instance'];
+
 export const brokenTurnStarts: readonly BrokenProvider[] = [
+  {
+    fault: 'a job drops its event',
+    rejectedBy: 'job/brings-an-event',
+    override: (intact) => editJobs(intact, ({ event: _event, ...rest }) => rest),
+  },
+  {
+    fault: 'a job ignores `terminateExisting`',
+    rejectedBy: 'job/replaces-a-run',
+    override: (intact) => editJobs(intact, ({ onConflict: _plan, ...rest }) => rest),
+  },
+  {
+    fault: 'a replacement loses its start message',
+    rejectedBy: 'conflict/replaces-an-instance-that-ends-meanwhile',
+    override: ({ provider, db }) => ({
+      async createInstances(instances) {
+        const results = await provider.createInstances(instances);
+        db.exec(
+          `DELETE FROM orchestrator_queue WHERE instance_key IN
+             (SELECT instance_key FROM instances WHERE execution_id = 2)`,
+        );
+        return results;
+      },
+    }),
+  },
   {
     fault: 'a start of a turn drops its event',
     rejectedBy: 'turn-start/brings-an-event',

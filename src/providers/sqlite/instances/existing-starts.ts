@@ -67,7 +67,7 @@ export function findActive(
 }
 
 /** Gives the key of a start to its new instance. A dedupe key stays with an ended one until another start takes it. */
-export function takeKey(
+function takeKey(
   store: ExistingStartParts,
   { now }: Scope,
   instance: NewInstance,
