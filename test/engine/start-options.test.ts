@@ -47,6 +47,12 @@ function triggerOf(error: unknown): { readonly trigger: string } {
   return { trigger: error.trigger };
 }
 
+/** The code of an error and of its cause. */
+function codesOf(error: unknown): string {
+  const { code, cause } = error as { code?: string; cause?: { code?: string } };
+  return `${code} ${cause?.code}`;
+}
+
 interface Call {
   readonly way: 'child' | 'childFlow' | 'detached' | 'detachedFlow';
   readonly hangs: boolean;
@@ -162,6 +168,33 @@ describeEngine(
       }
     });
 
+    it.each(Object.entries(ways))('%s takes onConflict if it has an id', async (way, start) => {
+      const { client } = await open(definitions);
+      const isDetached = way.startsWith('ctx.startDetached');
+      const given = (onConflict: string) =>
+        ({ onConflict, ...(!isDetached && { id: `${way} ${onConflict}` }) }) as CommonStartOptions;
+      for (const onConflict of ['reject', 'terminateExisting']) {
+        expect(await start(client, false, given(onConflict))).toMatchObject({ headers: {} });
+      }
+      const unknown = Promise.resolve().then(() => start(client, false, given('replace')));
+      const error: unknown = await unknown.catch((thrown: unknown) => thrown);
+      expect(codesOf(error)).toMatch(/INVALID_OPTION/);
+    });
+
+    it.each(Object.entries({ ...ways, ...schedules }))(
+      '%s takes an event, or rejects it with INVALID_OPTION',
+      async (way, start) => {
+        const { client } = await open(definitions);
+        const options = { event: { token: 'unused' } } as CommonStartOptions;
+        const outcome = await Promise.resolve()
+          .then(() => start(client, false, options))
+          .catch((thrown: unknown) => thrown);
+        const takesNone = /ask|schedule/.test(way);
+        if (takesNone) expect(codesOf(outcome)).toMatch(/INVALID_OPTION/);
+        else expect(outcome).toMatchObject({ headers: {} });
+      },
+    );
+
     it.each(Object.entries({ ...ways, ...schedules }))(
       '%s rejects invalid options',
       async (_way, start) => {
@@ -177,8 +210,7 @@ describeEngine(
         for (const [options, code] of bad) {
           const run = Promise.resolve().then(() => start(client, false, options));
           const error: unknown = await run.catch((thrown: unknown) => thrown);
-          const { code: own, cause } = error as { code?: string; cause?: { code?: string } };
-          expect(`${own} ${cause?.code} for ${JSON.stringify(options)}`).toMatch(code);
+          expect(`${codesOf(error)} for ${JSON.stringify(options)}`).toMatch(code);
         }
       },
     );
