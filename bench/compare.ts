@@ -52,8 +52,14 @@ async function runSlices(
   }
 }
 
-/** Runs both builds, in one process or in one after the other. Returns after / before over all slices, per cost. */
-async function compareOnce(workload: string, round: number): Promise<Record<string, number>> {
+/**
+ * Runs both builds, in one process or in one after the other. Returns after / before over all slices, per cost. Also returns the
+ * ratios of the wall times of slices that followed each other: pauses of the machine hardly change their median.
+ */
+async function compareOnce(
+  workload: string,
+  round: number,
+): Promise<{ readonly ratios: Record<string, number>; readonly pairs: readonly number[] }> {
   const slicesOf: (readonly SliceCosts[])[] = [];
   if (apart) {
     for (const index of round % 2 === 0 ? [0, 1] : [1, 0]) {
@@ -67,7 +73,12 @@ async function compareOnce(workload: string, round: number): Promise<Record<stri
   const sum = (index: number, cost: keyof SliceCosts): number =>
     (slicesOf[index] ?? []).reduce((total, each) => total + (each[cost] ?? Number.NaN), 0);
   const costs = ['wallMs', 'processCpuMs', 'serverCpuMs'] as const;
-  return Object.fromEntries(costs.map((cost) => [cost, sum(1, cost) / sum(0, cost)]));
+  const ratios = Object.fromEntries(costs.map((cost) => [cost, sum(1, cost) / sum(0, cost)]));
+  const [first = [], second = []] = slicesOf;
+  return {
+    ratios,
+    pairs: second.map(({ wallMs }, n) => wallMs / (first[n]?.wallMs ?? Number.NaN)),
+  };
 }
 
 /** The geometric mean of ratios and its standard error, as text. */
@@ -79,15 +90,25 @@ function summarize(ratios: readonly number[]): string {
   return `${ratio.toFixed(3)} ± ${(ratio * Math.sqrt(variance / logs.length)).toFixed(3)}`;
 }
 
+/** The quartiles of ratios, as text. */
+function quartiles(ratios: readonly number[]): string {
+  const sorted = ratios.toSorted((a, b) => a - b);
+  const at = (share: number): string =>
+    (sorted[Math.floor(share * (sorted.length - 1))] ?? Number.NaN).toFixed(3);
+  return `median of slices ${at(0.5)} (${at(0.25)} to ${at(0.75)})`;
+}
+
 try {
   console.log('time after / before, geometric mean ± standard error over processes');
   for (const workload of only) {
-    const results: Record<string, number>[] = [];
+    const results: Awaited<ReturnType<typeof compareOnce>>[] = [];
     for (let n = 0; n < processes; n++) results.push(await compareOnce(workload, n));
-    const of = (cost: string): string => summarize(results.map((each) => each[cost] ?? Number.NaN));
+    const of = (cost: string): string =>
+      summarize(results.map(({ ratios }) => ratios[cost] ?? Number.NaN));
+    const pairs = quartiles(results.flatMap((each) => each.pairs));
     const server = provider === 'postgres' ? `, CPU of the server ${of('serverCpuMs')}` : '';
     console.log(
-      `${provider} ${workload}: wall ${of('wallMs')}, CPU of the process ${of('processCpuMs')}${server}`,
+      `${provider} ${workload}: wall ${of('wallMs')}, ${pairs}, CPU of the process ${of('processCpuMs')}${server}`,
     );
   }
 } finally {
