@@ -61,11 +61,10 @@ async function openPrepared(options: Partial<PostgresOptions> = {}): Promise<Con
 }
 
 function send(connections: Connections, text: string, divisor = 1): Promise<readonly Written[]> {
-  return connections.lockedStatement<Written>(
-    'ackTurns',
-    [lock, ['{1,2}']],
-    [write, [text, divisor]],
-  );
+  return connections.lockedStatement<Written>('ackTurns', [lock, ['{1,2}']], {
+    statement: write,
+    encode: () => [text, divisor],
+  });
 }
 
 function note(): Promise<readonly object[]> {
@@ -85,6 +84,28 @@ it('an error of the second statement rolls everything back, and the connection s
   await expect(send(connections, '2', 0)).rejects.toThrow(/division by zero/);
   expect(await note()).toEqual([{ note: 'a1' }]);
   expect(await send(connections, '3')).toMatchObject([{ note: 'a13' }]);
+});
+
+it('values that cannot be encoded release the locks, and the connection stays in use', async () => {
+  const connections = await openPrepared();
+  const failing = {
+    statement: write,
+    encode: (): never => {
+      throw new Error('no encoding');
+    },
+  };
+  const sent = connections.lockedStatement('ackTurns', [lock, ['{1,2}']], failing);
+  await expect(sent).rejects.toThrow(/no encoding/);
+  await runSql(database.url, `SET lock_timeout = 1; UPDATE notes SET note = 'c' WHERE id = 1`);
+  expect(await send(connections, '3')).toMatchObject([{ note: 'c3', other: 'b' }]);
+});
+
+it('a statement that was described before returns the same columns', async () => {
+  const connections = await openPrepared();
+  const [described] = await send(connections, '2');
+  const [remembered] = await send(connections, '3');
+  expect(described).toEqual({ note: 'a12', other: 'b', divided: 1 });
+  expect(remembered).toEqual({ note: 'a123', other: 'b', divided: 1 });
 });
 
 it('the second statement sees what was committed while the first one waited', async () => {

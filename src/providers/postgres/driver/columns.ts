@@ -4,7 +4,7 @@
  */
 import { booleans, itself, numbers, texts, toStoredText } from './arrays.ts';
 import { nowSql } from './scope.ts';
-import type { Statement } from './transaction.ts';
+import type { DeferredStatement, Statement } from './transaction.ts';
 
 type WholeNumber = 'bigint' | 'int' | 'smallint';
 
@@ -124,7 +124,11 @@ type Values<P extends Parameters> = {
 };
 
 /** Binds values to a statement: `tx.query(...bind({ … }))`. */
-export type Bind<V> = (values: V) => [statement: Statement, values: readonly unknown[]];
+export interface Bind<V> {
+  (values: V): [statement: Statement, values: readonly unknown[]];
+  /** Binds values that are encoded when the statement is sent. */
+  deferred(values: () => V): DeferredStatement;
+}
 
 /** Prepares a statement with named parameters. If the text contains `nowSql`, the first parameter must be `now`. */
 export function prepare<const P extends Parameters>(
@@ -143,14 +147,18 @@ export function prepare<const P extends Parameters>(
   const [first] = entries;
   if (statement.text.includes(nowSql) && first?.[0] !== 'now')
     throw new Error(`${name}: the first parameter must be now.`);
-  return (values) => {
+  const encode = (values: Values<P>): readonly unknown[] => {
     const encoded: unknown[] = [];
     for (const [key, parameter] of entries) {
       const value = (values as Record<string, never>)[key] as never;
       for (const item of parameter.encode(value)) encoded.push(item);
     }
-    return [statement, encoded];
+    return encoded;
   };
+  const bind = (values: Values<P>): [Statement, readonly unknown[]] => [statement, encode(values)];
+  return Object.assign(bind, {
+    deferred: (values: () => Values<P>) => ({ statement, encode: () => encode(values()) }),
+  });
 }
 
 function toColumn<Row>(name: string, column: Column<Row> | string): Column<Row> {

@@ -14,8 +14,15 @@ import {
   toProviderError,
   unknownOutcome,
 } from './postgres-errors.ts';
-import { LockedQuery, type BoundStatement } from './locked-query.ts';
-import { ClientTransaction, queryLocked, type Statement, type Transaction } from './transaction.ts';
+import { LockedQuery } from './locked-query.ts';
+import {
+  ClientTransaction,
+  queryLocked,
+  type BoundStatement,
+  type DeferredStatement,
+  type Statement,
+  type Transaction,
+} from './transaction.ts';
 
 export type { Statement, Transaction } from './transaction.ts';
 
@@ -139,27 +146,31 @@ export class Connections {
   }
 
   /**
-   * Runs a statement in one transaction with another that locks its rows before it, in one round trip. Returns the rows of
-   * the statement.
+   * Runs a statement in one transaction with another that locks its rows before it, in one round trip. Encodes the values
+   * of the statement while the server runs the other. Returns the rows of the statement.
    */
   lockedStatement<Row extends object>(
     operation: string,
     lock: BoundStatement,
-    statement: BoundStatement,
+    deferred: DeferredStatement,
   ): Promise<readonly Row[]> {
     return this.#use(operation, async (client, tx) => {
       const isPrepared =
         this.#prepare &&
         !this.#hasTransactionSettings &&
-        LockedQuery.isPrepared(client, [lock[0], statement[0]]);
+        LockedQuery.isPrepared(client, [lock[0], deferred.statement]);
       if (!isPrepared) {
         return this.#pipelined(operation, client, async () => {
-          const [, rows] = await Promise.all([tx.execute(...lock), tx.query<Row>(...statement)]);
+          const { statement, encode } = deferred;
+          const [, rows] = await Promise.all([
+            tx.execute(...lock),
+            tx.query<Row>(statement, encode()),
+          ]);
           return rows;
         });
       }
       try {
-        return await queryLocked<Row>(client, lock, statement);
+        return await queryLocked<Row>(client, lock, deferred);
       } catch (error) {
         throw isConnectionLost(error) ? unknownOutcome(operation, error) : error;
       }

@@ -2,12 +2,21 @@ import pg from 'pg';
 import { PerdureError } from '../../../model/failures/errors.ts';
 import type { TransactionConnection } from '../../contract/transactional.ts';
 import { fromStoredText } from './arrays.ts';
-import { LockedQuery, type BoundStatement } from './locked-query.ts';
+import { LockedQuery } from './locked-query.ts';
 
 /** A statement that is prepared once per connection under its name. */
 export interface Statement {
   readonly name: string;
   readonly text: string;
+}
+
+/** A statement with its encoded values. */
+export type BoundStatement = readonly [statement: Statement, values: readonly unknown[]];
+
+/** A statement whose values are encoded when it is sent. */
+export interface DeferredStatement {
+  readonly statement: Statement;
+  readonly encode: () => readonly unknown[];
 }
 
 /**
@@ -77,11 +86,10 @@ export class ClientTransaction implements Transaction {
 export function queryLocked<Row extends object>(
   client: pg.PoolClient,
   lock: BoundStatement,
-  [{ name, text }, values]: BoundStatement,
+  deferred: DeferredStatement,
 ): Promise<readonly Row[]> {
   return new Promise((resolve, reject) => {
-    const query = { name, text, values: values as unknown[], types: columnTypes };
-    const locked = new LockedQuery(lock, query, (error, result) => {
+    const locked = new LockedQuery(lock, deferred, columnTypes, (error, result) => {
       if (error) reject(error);
       else resolve(result.rows as Row[]);
     });

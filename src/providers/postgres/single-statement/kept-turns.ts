@@ -7,7 +7,7 @@ import { clock, keys, prepare, rowsOf } from '../driver/columns.ts';
 import type { Connections } from '../driver/connection.ts';
 import { undefinedIfRefused } from '../driver/postgres-errors.ts';
 import { nowSql } from '../driver/scope.ts';
-import { eventRows } from '../tables/history.ts';
+import { eventRows, type EventRow } from '../tables/history.ts';
 import { hasPausedDefinitions } from '../tables/pause-rows.ts';
 import { isEligible } from './turn-acks.ts';
 
@@ -35,20 +35,11 @@ export class SingleStatementKeptTurns {
     const turns = acks.map((ack) => ({ ...parseToken(ack.lockToken), turn: ack.turn }));
     const instanceKeys = turns.map(({ key }) => key);
     if (!acks.every(isKept) || new Set(instanceKeys).size < acks.length) return undefined;
-    const events = turns.flatMap(({ key, turn }) =>
-      turn.events.map((event, index) => ({
-        instanceKey: key,
-        // The statement takes it from the instance.
-        executionId: 0,
-        eventId: turn.firstEventId + index,
-        ...event,
-      })),
-    );
     const committed = await undefinedIfRefused(
       this.#connections.lockedStatement<{ readonly ok: boolean }>(
         'ackOrchestrationItems',
         this.#lock({ instanceKeys }),
-        this.#commit({ now, turns, events }),
+        this.#commit.deferred(() => ({ now, turns, events: turns.flatMap(toEvents) })),
       ),
     );
     if (committed?.[0]?.ok !== true) return undefined;
@@ -92,6 +83,16 @@ const turnRows = rowsOf<KeptTurn>()({
   turn_id: ['text', ({ turn }) => turn.turnId],
   history_length: ['int', ({ turn }) => turn.firstEventId - 1 + turn.events.length],
 });
+
+function toEvents({ key, turn }: KeptTurn): readonly EventRow[] {
+  return turn.events.map((event, index) => ({
+    instanceKey: key,
+    // The statement takes it from the instance.
+    executionId: 0,
+    eventId: turn.firstEventId + index,
+    ...event,
+  }));
+}
 
 /**
  * The statement that commits turns of steps. `turn` has the turns whose instances and claims pass their fences. A claim with

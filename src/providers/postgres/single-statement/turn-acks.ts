@@ -128,14 +128,19 @@ export class SingleStatementTurnAcks {
     now: number | null,
   ): Promise<Committed | undefined> {
     const tokens = acks.flatMap(toTokens);
-    const events = acks.flatMap(toEvents);
     const instanceKeys = acks.map(({ instanceKey }) => instanceKey);
     const itemKeys = tokens.map(({ key }) => key);
     return this.#commits(shapeOf(acks, items)).run(async (commit) => {
       const sent = this.#connections.lockedStatement<Committed>(
         'ackTurns',
         this.#lock({ instanceKeys, itemKeys }),
-        commit({ now, turns: acks, tokens, events, items }),
+        commit.deferred(() => ({
+          now,
+          turns: acks,
+          tokens,
+          events: acks.flatMap(toEvents),
+          items,
+        })),
       );
       return (await undefinedIfRefused(sent))?.[0];
     });
@@ -264,23 +269,32 @@ function lockStatement(schema: string) {
   );
 }
 
-const turnRows = rowsOf<EligibleAck>()({
+const turnColumns = {
   instance_key: ['bigint', ({ instanceKey }) => instanceKey],
   incarnation: ['text', ({ incarnation }) => incarnation],
   execution_id: ['int', ({ executionId }) => executionId],
   last_turn: ['text', ({ lastTurn }) => lastTurn],
   first_event_id: ['int', ({ turn }) => turn.firstEventId],
   version: ['text', ({ turn }) => turn.version],
-  tokens: ['int', ({ lockTokens }) => lockTokens.length],
   turn_id: ['text', ({ turn }) => turn.turnId],
   history_length: ['int', ({ turn }) => turn.firstEventId - 1 + turn.events.length],
-  status: ['text', ({ turn }) => turn.outcome.status],
-  output: [
-    'text',
-    ({ turn: { outcome: end } }) => (end.status === 'completed' ? end.payload : null),
-  ],
-  failure: ['text', ({ turn: { outcome: end } }) => (end.status === 'failed' ? end.failure : null)],
-});
+} as const satisfies Record<string, Column<EligibleAck>>;
+const turnRowsOf = {
+  running: rowsOf<EligibleAck>()(turnColumns),
+  ends: rowsOf<EligibleAck>()({
+    ...turnColumns,
+    tokens: ['int', ({ lockTokens }) => lockTokens.length],
+    status: ['text', ({ turn }) => turn.outcome.status],
+    output: [
+      'text',
+      ({ turn: { outcome: end } }) => (end.status === 'completed' ? end.payload : null),
+    ],
+    failure: [
+      'text',
+      ({ turn: { outcome: end } }) => (end.status === 'failed' ? end.failure : null),
+    ],
+  }),
+} as const;
 
 const tokenRows = rowsOf<Token>()({
   item_key: ['bigint', ({ key }) => key],
@@ -354,14 +368,15 @@ function commitStatement(schema: string, check: PauseCheck, { items: itemsOf, en
   const now = '(SELECT now FROM drawn)';
   const name =
     check === 'any' ? 'perdure_commit_plain_turns' : 'perdure_commit_turns_beside_pauses';
-  const limited = '(SELECT limited FROM drawn)::int[]';
+  // Each subquery is a plan of its own, so the rows of items are joined to the row of `drawn` instead.
+  const ofItems = { now: 'drawn.now', limited: 'drawn.limited' };
   const hasLanes = itemsOf === 'lanes';
   const hasItems = itemsOf !== 'none';
   return prepare(
     `${name}${hasItems ? `_with_${itemsOf}` : ''}${ends ? '_with_ends' : ''}`,
     {
       now: clock,
-      turns: turnRows,
+      turns: turnRowsOf[ends ? 'ends' : 'running'],
       tokens: tokenRows,
       events: eventRows,
       items: itemRowsOf[itemsOf],
@@ -415,8 +430,8 @@ function commitStatement(schema: string, check: PauseCheck, { items: itemsOf, en
         ? `, scheduled AS (
       INSERT INTO ${schema}.worker_queue (item_key, instance_key, execution_id, ${newItemTarget})
       OVERRIDING SYSTEM VALUE
-      SELECT (SELECT item_keys FROM drawn)[place], instance_key, execution_id, ${newItemValues(schema, { now, limited, hasLanes, row: 'item' })}
-      FROM ${items.withPlace('item')}
+      SELECT drawn.item_keys[place], instance_key, execution_id, ${newItemValues(schema, { ...ofItems, hasLanes, row: 'item' })}
+      FROM drawn CROSS JOIN ${items.withPlace('item')}
       ${ifOk}
     )`
         : ''
