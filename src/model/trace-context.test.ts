@@ -31,7 +31,26 @@ it('a stored trace context is read back unchanged, without a time if it is unsam
   expect(traceOfOptions(`{"trace":${stored[3]}}`)).toEqual({ ...unsampled, at: 0 });
 });
 
-it.each(['', '00-1-2-00', `${ids}-00x`, 7, null, { traceparent: ids, at: 1 }])(
-  '%j is no context',
-  (value) => expect(toTrace(value)).toBeUndefined(),
-);
+it.each([
+  '',
+  '00-1-2-00',
+  `${ids}-00x`,
+  `${ids}-0g`,
+  `${ids}-0A`,
+  `${ids}_00`,
+  ids.replace('00-', '01-') + '-00',
+  `00-${'0'.repeat(32)}-${'2'.repeat(16)}-00`,
+  `00-${'1'.repeat(32)}-${'0'.repeat(16)}-00`,
+  `00-${'1'.repeat(31)}/-${'2'.repeat(16)}-00`,
+  `00-${'1'.repeat(31)}:-${'2'.repeat(16)}-00`,
+  `00-${'1'.repeat(31)}\`-${'2'.repeat(16)}-00`,
+  `00-${'1'.repeat(16)}-${'2'.repeat(32)}-00`,
+  7,
+  null,
+  { traceparent: ids, at: 1 },
+])('%j is no context', (value) => expect(toTrace(value)).toBeUndefined());
+
+it('a context may have leading and trailing zeros in its ids', () => {
+  const traceparent = `00-${'0'.repeat(31)}f-a${'0'.repeat(15)}-ff`;
+  expect(toTrace(traceparent)).toEqual({ traceparent, at: 0 });
+});

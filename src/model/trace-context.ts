@@ -12,7 +12,9 @@ export interface TraceContext {
 }
 
 const codeOfA = 97;
-const traceparentPattern = /^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;
+const dash = 45;
+const [digit0, digit9, codeOfF] = [48, 57, 102];
+const traceparentLength = 55;
 // The limit that W3C recommends to propagate at least.
 const maxTracestateLength = 512;
 
@@ -40,7 +42,7 @@ export function readTraceHeaders(
   at: number,
 ): TraceContext | undefined {
   const traceparent = headers.get('traceparent');
-  if (traceparent === null || !traceparentPattern.test(traceparent)) return undefined;
+  if (traceparent === null || !isTraceparent(traceparent)) return undefined;
   const tracestate = headers.get('tracestate');
   const keepsState = tracestate !== null && isTracestate(tracestate);
   return { traceparent, ...(keepsState && { tracestate }), at };
@@ -97,10 +99,10 @@ export function traceOfExecution(
 /** Checks a trace context of unknown origin. */
 export function toTrace(value: unknown): TraceContext | undefined {
   if (typeof value === 'string')
-    return traceparentPattern.test(value) ? { traceparent: value, at: 0 } : undefined;
+    return isTraceparent(value) ? { traceparent: value, at: 0 } : undefined;
   if (typeof value !== 'object' || value === null) return undefined;
   const { traceparent, tracestate, at, link } = value as Partial<Record<string, unknown>>;
-  if (typeof traceparent !== 'string' || !traceparentPattern.test(traceparent)) return undefined;
+  if (typeof traceparent !== 'string' || !isTraceparent(traceparent)) return undefined;
   if (tracestate === undefined && link === undefined && typeof at === 'number')
     return { traceparent, at };
   return {
@@ -109,6 +111,34 @@ export function toTrace(value: unknown): TraceContext | undefined {
     at: typeof at === 'number' ? at : 0,
     ...(link === true && { link }),
   };
+}
+
+/** Whether a text is a W3C `traceparent` of version 00. A regular expression takes three times as long, and each call is checked. */
+function isTraceparent(text: string): boolean {
+  return (
+    text.length === traceparentLength &&
+    text.startsWith('00-') &&
+    text.charCodeAt(35) === dash &&
+    text.charCodeAt(52) === dash &&
+    isId(text, 3, 35) &&
+    isId(text, 36, 52) &&
+    isHex(text, 53, 55)
+  );
+}
+
+/** Whether a part has hexadecimal digits alone, and not only zeros. */
+function isId(text: string, from: number, to: number): boolean {
+  let at = from;
+  while (at < to && text.charCodeAt(at) === digit0) at += 1;
+  return at < to && isHex(text, at, to);
+}
+
+function isHex(text: string, from: number, to: number): boolean {
+  for (let at = from; at < to; at += 1) {
+    const code = text.charCodeAt(at);
+    if (!((code >= digit0 && code <= digit9) || (code >= codeOfA && code <= codeOfF))) return false;
+  }
+  return true;
 }
 
 function isTracestate(text: string): boolean {

@@ -1,4 +1,6 @@
+import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import {
   MeterProvider,
   InMemoryMetricExporter,
@@ -19,8 +21,9 @@ afterEach(async () => {
   for (const cleanup of cleanups.splice(0).toReversed()) await cleanup();
 });
 
-const file = (path: string): string =>
-  readFileSync(new URL(`../../grafana/${path}`, import.meta.url), 'utf8');
+const folder = new URL('../../grafana/', import.meta.url);
+const file = (path: string): string => readFileSync(new URL(path, folder), 'utf8');
+const hasPromtool = spawnSync('promtool', ['--version']).status === 0;
 
 const fails = activity('fails', () => Promise.reject(new Error('broken')));
 const works = activity(
@@ -346,6 +349,23 @@ describe('grafana', () => {
     );
     expect(missing).toEqual([]);
   });
+
+  it.skipIf(!hasPromtool)(
+    'promtool accepts the metrics of the server and the alert rules (needs promtool)',
+    async () => {
+      const { perdure } = await openWorker();
+      await runAll(perdure);
+      const server = await serve(perdure, { port: 0 });
+      cleanups.push(() => server.close());
+      const text = await (await fetch(`${server.url}/v1/metrics`)).text();
+      const check = (args: readonly string[], input?: string) =>
+        spawnSync('promtool', ['check', ...args], { input, encoding: 'utf8' });
+      expect(check(['metrics'], text)).toMatchObject({ status: 0, stderr: '' });
+      expect(check(['rules', fileURLToPath(new URL('alerts.yaml', folder))])).toMatchObject({
+        status: 0,
+      });
+    },
+  );
 
   it('counts in a panel of ratios or seconds have their own unit', () => {
     interface Panel {

@@ -24,31 +24,27 @@ export function toWorkItem(
   {
     claimMs,
     worker,
-    trace,
     carried = {},
   }: {
     readonly claimMs?: number | undefined;
     readonly worker?: string;
-    readonly trace?: TraceContext | undefined;
     /** The settings of the run. */
     readonly carried?: CarriedSettings | undefined;
   } = {},
 ): NewWorkItem {
-  const options = encodeWorkOptions(event, carried.headers);
   const priority = event.options?.priority ?? carried.priority;
   const lane = event.options?.lane;
   return {
     operation: event.operation,
     name: event.name,
     payload: event.payload,
-    options: trace === undefined ? options : withTrace(options, trace),
+    options: encodeWorkOptions(event, carried.headers),
     cancellation: event.cancellation ?? 'request',
     shielded: event.shielded ?? false,
     ...(priority !== undefined && { priority }),
     ...(lane !== undefined && { lane }),
     ...(claimMs !== undefined && { claimMs }),
     ...(claimMs !== undefined && worker !== undefined && { claimedBy: worker }),
-    ...(trace !== undefined && { untraced: { options, trace } }),
   };
 }
 

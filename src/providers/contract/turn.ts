@@ -3,7 +3,6 @@ import type { CancelTrigger } from '../../model/failures/errors.ts';
 import type { StoredEvent } from '../../model/event.ts';
 import type { StoredMessage } from '../../model/message.ts';
 import type { ConflictPlan } from '../../model/admission-options.ts';
-import type { TraceContext } from '../../model/trace-context.ts';
 import type { Payload } from '../../model/values/payload.ts';
 import type { RecordedTagChanges, Tags } from '../../model/values/tags.ts';
 import type { TerminalStatus } from '../../model/status.ts';
@@ -34,8 +33,6 @@ export interface NewWorkItem {
   readonly claimMs?: number;
   /** With `claimMs`: the name of the worker, for operators. */
   readonly claimedBy?: string;
-  /** With a trace context: the options without it. For the process that claims the item; a store ignores it. */
-  readonly untraced?: { readonly options: string | null; readonly trace: TraceContext };
 }
 
 /** A timer. Its message becomes visible at `fireAt`, or `delayMs` after the commit. */

@@ -54,8 +54,10 @@ export interface WorkItem {
   readonly dueAt: number;
   /** Set if limits of its definition count the claim: a worker without a free slot must hand it back. */
   readonly limited?: true;
-  /** The trace context, if it is already decoded. Absent: it is in `options`. */
-  readonly trace?: TraceContext;
+  /** For an activity whose instance has any: its headers. A task run has them in `options`. */
+  readonly headers?: string;
+  /** The decoded trace context of an item that this process claimed on insert. A store does not set it. */
+  readonly trace?: TraceContext | undefined;
   /** For `onFail`: the `Failure` of the run as JSON text. */
   readonly failure?: string;
 }
@@ -165,6 +167,7 @@ export interface WorkQueue {
    *   claims/of-work-and-instances-are-apart, order/a-work-item-comes-as-it-was-scheduled)
    * - return since when the item could be claimed: its schedule, the end of its delay or of an expired lease
    *   (order/a-claim-returns-since-when-work-was-due)
+   * - return the headers of the instance with an activity, and none with a task run (headers/come-with-claimed-activities)
    * - claim only activities in `names`, but let any worker claim a flagged item in order to end it
    *   (filter/claims-only-named-activities, filter/other-activities-do-not-stand-in-the-way,
    *   filter/nothing-runnable-claims-nothing, cancel/a-flagged-item-goes-to-any-worker)

@@ -189,7 +189,6 @@ const newWorkItem = fields<NewWorkItem>({
   lane: keep,
   claimMs: keep,
   claimedBy: keep,
-  untraced: keep,
 });
 
 /** An event that is enqueued with a start. */
@@ -434,6 +433,7 @@ export const workItem = fields<WorkItem>({
   nowMs: keep,
   dueAt: keep,
   limited: keep,
+  headers: keep,
   trace: keep,
   failure: givenFailureText,
 });

@@ -1,5 +1,11 @@
 import type { AttemptSpan, Telemetry } from '../../model/telemetry.ts';
-import { isSampled, traceOfOptions } from '../../model/trace-context.ts';
+import {
+  decodeTrace,
+  isSampled,
+  traceOfExecution,
+  traceOfOptions,
+  type TraceContext,
+} from '../../model/trace-context.ts';
 import type { WorkItem } from '../../providers/contract/work-queue.ts';
 import type { ResolvedOptions } from '../options.ts';
 import { isDebugged, wasStopped } from '../watchdog/watchdog.ts';
@@ -8,8 +14,8 @@ import type { RunningActivityContext } from './running-context.ts';
 /** Begins the span of the attempt of an item. */
 export function beginAttempt(telemetry: Telemetry, item: WorkItem, worker: string): AttemptSpan {
   const { kind, name, instanceId, executionId, operation, orchestration } = item;
-  const { failures, claims, nowMs, dueAt, options } = item;
-  const trace = item.trace ?? traceOfOptions(options);
+  const { failures, claims, nowMs, dueAt } = item;
+  const trace = item.trace ?? traceOfClaim(item);
   if (telemetry.unsampled !== undefined && trace !== undefined && !isSampled(trace))
     return telemetry.unsampled(trace);
   return telemetry.attempt({
@@ -25,6 +31,13 @@ export function beginAttempt(telemetry: Telemetry, item: WorkItem, worker: strin
     worker,
     trace,
   });
+}
+
+/** Returns the trace context of a fetched item: an activity has that of its instance. */
+function traceOfClaim({ headers, executionId, options }: WorkItem): TraceContext | undefined {
+  return headers === undefined
+    ? traceOfOptions(options)
+    : traceOfExecution(decodeTrace(headers), executionId);
 }
 
 /** Whether there is no middleware around the attempt of an item. */

@@ -188,7 +188,6 @@ function collectOne(effects: Effects, event: HistoryEvent, params: TurnEffectsPa
         toWorkItem(event, {
           claimMs: params.claimMs(event.name),
           worker: params.worker,
-          trace: traceOf(params.subject),
           carried: params.carried,
         }),
       );

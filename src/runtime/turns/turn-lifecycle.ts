@@ -3,7 +3,7 @@ import { isIncoming, type HistoryEvent } from '../../model/event.ts';
 import { NondeterminismError } from '../../model/failures/errors.ts';
 import { decodeFailure, toError } from '../../model/failures/failure.ts';
 import { decodeMessage, stepGuardOperation } from '../../model/message.ts';
-import { decodeTrace, type TraceContext } from '../../model/trace-context.ts';
+import { decodeTrace, traceOfExecution, type TraceContext } from '../../model/trace-context.ts';
 import type { Registry } from '../../orchestration/registry.ts';
 import type { CreateResult, NewInstance } from '../../providers/contract/instances.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
@@ -162,6 +162,7 @@ export class TurnLifecycle {
     if (unclaimed > 0) slots.release(unclaimed);
     if (claimed.length === 0) return;
     const find = finder(turn.workItems);
+    const trace = traceOfExecution(instance.trace, instance.executionId);
     const items: WorkItem[] = [];
     for (const { operation, lockToken } of claimed) {
       const item = find(operation);
@@ -177,8 +178,8 @@ export class TurnLifecycle {
         name: item.name,
         orchestration: instance.name,
         payload: item.payload,
-        options: item.untraced === undefined ? item.options : item.untraced.options,
-        ...(item.untraced !== undefined && { trace: item.untraced.trace }),
+        options: item.options,
+        trace,
         claims: 1,
         failures: 0,
         heartbeat: null,

@@ -269,6 +269,14 @@ export const brokenInstances: readonly BrokenProvider[] = [
     }),
   },
   {
+    fault: 'claimed activities have no headers',
+    rejectedBy: 'headers/come-with-claimed-activities',
+    override: ({ provider }) => ({
+      fetchWorkItems: async (params) =>
+        (await provider.fetchWorkItems(params)).map(({ headers: _headers, ...item }) => item),
+    }),
+  },
+  {
     fault: 'readInstanceHistory() ignores maxBytes',
     rejectedBy: 'read/history-ends-at-its-bytes',
     override: ({ provider }) => ({

@@ -28,6 +28,7 @@ export interface ClaimedItem {
   readonly failures: number;
   readonly heartbeat: string | null;
   readonly dueAt: number;
+  readonly headers: string | null;
   readonly cancelRequestedAt: number | null;
   readonly cancelTrigger: CancelTrigger | null;
   readonly cancelReason: string | null;
@@ -142,6 +143,7 @@ export function toItem(
     nowMs,
     // The claim of a flagged item moves its due time.
     dueAt: Math.min(row.dueAt, nowMs),
+    ...(row.headers !== null && { headers: row.headers }),
     ...(kind === 'onFail' && row.failure !== null && { failure: row.failure }),
   };
 }
@@ -370,14 +372,14 @@ export function claimText(schema: string, parts: ClaimParts): string {
       RETURNING item.*
     ), owner AS MATERIALIZED (
       SELECT instance_key AS owner_key, instance_id, incarnation, definition_key AS owner_definition_key,
-        priority AS run_priority, input, options AS run_options, failure
+        priority AS run_priority, input, options AS run_options, failure, headers
       FROM ${schema}.instances WHERE instance_key = ANY (ARRAY(SELECT instance_key FROM claimed))
     )${more}
     SELECT ${now} AS "now", item_key AS "itemKey", instance_key AS "instanceKey",
       instance_id AS "instanceId", incarnation, owner_definition_key AS "instanceDefinitionKey",
       execution_id AS "executionId", operation, definition_key AS "definitionKey", payload, options, claims, failures,
       heartbeat, ${cancelColumns}, run_priority IS NOT NULL AS "isTask", input, run_options AS "runOptions", failure,
-      next_at AS "dueAt"
+      next_at AS "dueAt", headers
     FROM claimed AS item FULL JOIN owner ON owner_key = instance_key
     ORDER BY priority DESC, next_at, item_key`;
 }

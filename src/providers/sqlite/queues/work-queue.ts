@@ -318,6 +318,7 @@ function claimOne(
     cancel: toCancelInfo(row),
     nowMs: now,
     dueAt: due.nextAt,
+    ...(typeof row.headers === 'string' && { headers: row.headers }),
     ...(kind === 'onFail' && run !== undefined && run.failure !== null && { failure: run.failure }),
   };
   return 'isLimited' in due && due.isLimited ? { ...item, limited: true } : item;

@@ -36,6 +36,8 @@ export interface ClaimedItem extends CancelColumns {
   readonly claims: number;
   readonly failures: number;
   readonly heartbeat: string | null;
+  /** Absent for a task run. */
+  readonly headers?: string | null;
   /** Absent for an activity. */
   readonly run?: ClaimedRun;
 }
@@ -154,7 +156,7 @@ export class WorkItems {
               instances.definition_key AS instanceDefinitionKey, ${eventPayload('worker_queue')} AS payload,
               worker_queue.options, claims, worker_queue.failures, heartbeat, ${cancelColumns}${columns}
        FROM worker_queue JOIN instances USING (instance_key) WHERE item_key = ?`;
-    this.#selectClaimed = db.prepare<[number], ClaimedItem>(claimed(''));
+    this.#selectClaimed = db.prepare<[number], ClaimedItem>(claimed(', headers'));
     this.#selectClaimedTask = db.prepare<[number], ClaimedTask>(
       claimed(`, status, input, instances.options AS runOptions, failure, on_fail AS onFail`),
     );

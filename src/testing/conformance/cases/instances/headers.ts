@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { Capability } from '../../conformance-case.ts';
-import { awaitedDetached, child, event, newTurn } from '../../sample-data.ts';
+import { awaitedDetached, child, event, newTurn, workItem } from '../../sample-data.ts';
 
 const headers = '{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}';
 
@@ -46,6 +46,19 @@ export const headersCases: Capability = {
         const byId = new Map(claimed.map((item) => [item.instanceId, item.instanceKey]));
         const keys = ['child', 'detached', 'plain'].map((id) => byId.get(id) ?? -1);
         assert.deepEqual(await store.provider.readHeaders(keys), [headers, `${headers} `, null]);
+      },
+    },
+    {
+      id: 'headers/come-with-claimed-activities',
+      title: 'fetchWorkItems() returns the headers of the instance with each activity',
+      async run(store) {
+        const firstTurn = () => newTurn({ events: [event('begun')], workItems: [workItem(1)] });
+        await store.create('with', { headers, firstTurn: firstTurn() });
+        await store.create('without', { firstTurn: firstTurn() });
+        const claimed = await store.claimWork();
+        const byId = new Map(claimed.map((item) => [item.instanceId, item.headers]));
+        assert.equal(byId.get('with'), headers);
+        assert.equal(byId.get('without'), undefined);
       },
     },
   ],
