@@ -37,7 +37,7 @@ export function inputOf(
   if (started !== undefined) return started.payload;
   throw new PerdureError(
     'INVALID_INPUT',
-    `Instance ${quote(id)} ended before its first turn, and its input is no longer stored. Pass \`input\`.`,
+    `Instance ${quote(id)} ended before its first turn, and its input is no longer stored. Pass \`input\` with \`from: 'start'\` (\`--from start --input <json>\`).`,
   );
 }
 

@@ -104,6 +104,14 @@ describe.each(['store', 'server'] as const)('over a %s', (kind) => {
     expect(await cli.json(['show', 'hello-1'])).toMatchObject({ output: 'Ada', input: 'Ada' });
   });
 
+  it('show and why of a flow run name the flow, and show its input without the graph', async () => {
+    const { stdout } = await cli.run(['show', 'pipeline-1']);
+    expect(stdout).toMatch(/^name +pipeline$/m);
+    expect(stdout).toMatch(/^kind +flow$/m);
+    expect(stdout).not.toContain('"steps"');
+    expect((await cli.run(['why', 'pipeline-1'])).stdout).toContain('pipeline  completed');
+  });
+
   it('show, why, state, history, tree, watch, result and export of an unknown id end with 3', async () => {
     for (const command of [
       'show',

@@ -110,25 +110,4 @@ describe('the program perdure', () => {
     expect(code).toBe(2);
     expect(stderr).toContain('use an object');
   });
-
-  it('the completion script of bash completes commands, options and values', async () => {
-    const { stdout: script } = await finish(start(['completion', 'bash']));
-    const complete = async (...words: string[]) => {
-      const line = `${script}
-COMP_WORDS=(perdure ${words.map((word) => `'${word}'`).join(' ')})
-COMP_CWORD=${words.length}
-_perdure
-printf '%s\\n' "\${COMPREPLY[@]}"`;
-      const bash = spawn('bash', ['-c', line], { stdio: ['ignore', 'pipe', 'pipe'] });
-      const { stdout, stderr } = await finish(bash);
-      expect(stderr).toBe('');
-      return stdout.trim().split('\n');
-    };
-    expect(await complete('wh')).toEqual(['why']);
-    expect(await complete('schedules', 'tr')).toEqual(['trigger']);
-    expect(await complete('list', '--stat')).toEqual(['--status']);
-    expect(await complete('list', '--status', 'fai')).toEqual(['failed']);
-    expect(await complete('schedules', 'trigger', '--ke')).toEqual(['--key']);
-    expect(await complete('completion', 'po')).toEqual(['powershell']);
-  });
 });

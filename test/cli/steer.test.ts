@@ -48,6 +48,23 @@ describe.each(['store', 'server'] as const)('over a %s', (kind) => {
     expect((await cli.run(['start', 'waiting', '--wait', '--timeout', '20ms'])).code).toBe(6);
   });
 
+  it('start of a name that no live worker has warns, with the near miss', async () => {
+    const near = await cli.run(['start', 'helo', '--id', idOf('near')]);
+    expect(near).toMatchObject({ code: 0, stdout: `${idOf('near')}\n` });
+    expect(near.stderr).toBe(
+      'warning: No live worker has orchestration "helo": it waits for one. Did you mean "hello"?\n',
+    );
+    const far = await cli.run(['start', 'xyzzy', '--task', '--id', idOf('far')]);
+    expect(far.stderr).toBe('warning: No live worker has task "xyzzy": it waits for one.\n');
+    // It ended before its first turn, so its input is gone.
+    await cli.run(['cancel', idOf('near')]);
+    const again = await cli.run(['retry', idOf('near')]);
+    expect(again).toMatchObject({ code: 2 });
+    expect(again.stderr).toContain('--from start --input <json>');
+    const fixed = await cli.run(['retry', idOf('near'), '--from', 'start', '--input', '1']);
+    expect(fixed).toMatchObject({ code: 0 });
+  });
+
   it('start --wait says after 3 s what the instance waits for', async () => {
     const argv = ['start', 'unregistered', '--wait', '--timeout', '4s'];
     const { code, stderr } = await cli.run(argv);

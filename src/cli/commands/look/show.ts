@@ -2,6 +2,7 @@ import type { PendingWork } from '../../../client/reading/inspect-instance.ts';
 import type { InstanceInfo } from '../../../client/reading/instance-info.ts';
 import { notFound } from '../../../model/failures/errors.ts';
 import type { Call, ExitCode, Output } from '../../command.ts';
+import { definitionText, inputOf, isFlowRun } from '../../text/definition-text.ts';
 import { hint } from '../../hint.ts';
 import { clean, cut, formatAge, formatDuration, formatTime } from '../../text/format.ts';
 import { writeJson } from '../../text/json.ts';
@@ -38,8 +39,8 @@ function writeInstance(output: Output, info: InstanceInfo, why: string | undefin
     `${output.style('bold', clean(info.id))}  ${output.style(statusStyle(info.status) ?? 'bold', info.status)}\n`,
   );
   writeFields(output, [
-    ['name', info.version === undefined ? info.name : `${info.name} v${info.version}`],
-    ['kind', info.kind],
+    ['name', definitionText(info)],
+    ['kind', isFlowRun(info) ? 'flow' : info.kind],
     ['execution', info.executionId > 1 ? String(info.executionId) : undefined],
     ['parent', info.parentId],
     ['forked from', forkedFrom && `${forkedFrom.id}, event ${forkedFrom.eventId}`],
@@ -61,7 +62,7 @@ function writeInstance(output: Output, info: InstanceInfo, why: string | undefin
     [cancel?.trigger ?? 'cancel', cancel && withActor(cancel.reason, cancel.actor)],
     ['terminated', terminated && withActor(terminated.reason, terminated.actor)],
     ['leaked', info.leaked === undefined ? undefined : `${info.leaked} handlers`],
-    ['input', payload(info.input)],
+    ['input', payload(inputOf(info))],
     ['output', payload(info.output)],
     ['failure', failure && describeFailure(failure)],
     ['status', payload(info.customStatus)],

@@ -1,6 +1,7 @@
 import { notFound } from '../../../model/failures/errors.ts';
 import type { Call, ExitCode } from '../../command.ts';
 import { clean, formatDuration } from '../../text/format.ts';
+import { definitionText } from '../../text/definition-text.ts';
 import { writeJson } from '../../text/json.ts';
 import { statusStyle } from '../../text/status-style.ts';
 import { wrap } from '../../text/table.ts';
@@ -18,11 +19,12 @@ export async function run(call: Call): Promise<ExitCode> {
   }
   const info = await client.get(id);
   if (info === undefined) throw notFound(id);
-  const name = info.version === undefined ? info.name : `${info.name} v${info.version}`;
   const sinceMs = (info.endedAt ?? Date.now()) - (info.startedAt ?? info.createdAt);
   const status = stdout.style(statusStyle(why.status) ?? 'bold', why.status);
   const duration = `${info.endedAt === undefined ? 'for' : 'after'} ${formatDuration(sinceMs)}`;
-  stdout.write(`${stdout.style('bold', clean(id))}  ${clean(name)}  ${status} ${duration}\n`);
+  stdout.write(
+    `${stdout.style('bold', clean(id))}  ${clean(definitionText(info))}  ${status} ${duration}\n`,
+  );
   for (const line of wrap(why.text, stdout.columns)) stdout.write(`${line}\n`);
   return 0;
 }

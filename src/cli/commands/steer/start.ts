@@ -1,11 +1,13 @@
+import type { WorkerInfo } from '../../../client/reading/workers.ts';
 import type { OnConflict } from '../../../model/admission-options.ts';
 import type { AdmissionOptions } from '../../../model/admission-options.ts';
+import { closestName } from '../../../model/closest-name.ts';
 import { usage } from '../../cli-error.ts';
 import type { Call, ExitCode } from '../../command.ts';
 import { readTags } from '../../filter-options.ts';
 import { hint } from '../../hint.ts';
 import { readJson } from '../../read-json.ts';
-import { idFor } from '../../text/format.ts';
+import { clean, idFor } from '../../text/format.ts';
 import { writeJson } from '../../text/json.ts';
 import { idArgument } from '../../text/shell-line.ts';
 import { waitForResult } from '../look/result.ts';
@@ -42,6 +44,25 @@ function readKeys(options: Call['options']): AdmissionOptions {
     ...(debounceKey !== undefined &&
       wait !== undefined && { debounce: { key: debounceKey, wait, maxWait } }),
   };
+}
+
+/** The warning that no live worker has the started definition, with the near miss. None if no worker is live. */
+async function missingDefinition(
+  client: { workers(): Promise<readonly WorkerInfo[]> },
+  { name, isTask }: { readonly name: string; readonly isTask: boolean },
+): Promise<string | undefined> {
+  // The start has succeeded: a token that may not list workers changes nothing.
+  const workers = await client.workers().catch(() => []);
+  const live = workers.filter(({ status }) => status === 'live');
+  if (live.length === 0 || live.some(({ definitionsOmitted }) => definitionsOmitted === true))
+    return undefined;
+  const names = live.flatMap(({ orchestrations, tasks }) =>
+    isTask ? tasks : orchestrations.map((one) => one.name),
+  );
+  if (names.includes(name)) return undefined;
+  const kind = isTask ? 'task' : 'orchestration';
+  const near = closestName(name, names);
+  return `No live worker has ${kind} ${JSON.stringify(name)}: it waits for one.${near === undefined ? '' : ` Did you mean ${JSON.stringify(near)}?`}`;
 }
 
 /** Starts an orchestration, or runs a task. */
@@ -87,6 +108,9 @@ export async function run(call: Call): Promise<ExitCode> {
   const created = 'created' in started ? { created: started.created } : {};
   if (json) writeJson(terminal.stdout, { id, ...created });
   else terminal.stdout.write(`${idFor(terminal.stdout, id)}\n`);
+  const warning = await missingDefinition(client, { name, isTask });
+  if (warning !== undefined)
+    terminal.stderr.write(`${terminal.stderr.style('yellow', 'warning:')} ${clean(warning)}\n`);
   hint(call, `Run \`perdure watch ${idArgument(id)}\` to follow it.`);
   return 0;
 }

@@ -1,7 +1,7 @@
 import { closestName } from '../../../model/closest-name.ts';
 import { usage } from '../../cli-error.ts';
 import type { Call, Command, ExitCode, Option } from '../../command.ts';
-import { optionsOf } from '../../shared-options.ts';
+import { commonOptions, optionsOf } from '../../shared-options.ts';
 import { writeJson } from '../../text/json.ts';
 
 const scripts = {
@@ -73,6 +73,17 @@ function namesOf(table: readonly Command[], isWanted: (option: Option) => boolea
   ];
 }
 
+/** The options that take a value, long and short. The word after one is not part of the command. */
+function valuedFlags(table: readonly Command[]): readonly string[] {
+  const flags = table
+    .flatMap(optionsOf)
+    .filter(({ value }) => value !== undefined)
+    .flatMap(({ name, short }) =>
+      short === undefined ? [`--${name}`] : [`--${name}`, `-${short}`],
+    );
+  return [...new Set(flags)];
+}
+
 const takesFile = ({ name, value }: Option): boolean => value === 'path' || name === 'store';
 const takesText = (option: Option): boolean =>
   option.value !== undefined && typeof option.value === 'string' && !takesFile(option);
@@ -101,7 +112,10 @@ _perdure() {
   local first='' second='' word index words='' flags=''
   for ((index = 1; index < COMP_CWORD; index++)); do
     word="\${COMP_WORDS[index]}"
-    [[ "$word" == -* ]] && continue
+    case "$word" in
+    ${valuedFlags(table).join('|')}) index=$((index + 1)); continue ;;
+    -*) continue ;;
+    esac
     if [[ -z "$first" ]]; then first="$word"; elif [[ -z "$second" ]]; then second="$word"; fi
   done
   COMPREPLY=()
@@ -177,34 +191,44 @@ function zshScript(table: readonly Command[]): string {
   const groups = groupsOf(table)
     .map(
       (group) => `    ${group})
-      if (( CURRENT == 3 )); then
+      if (( $#given == 1 )) && [[ "$words[CURRENT]" != -* ]]; then
         commands=(
 ${described(wordsAfter(table, group), group)}
         )
         _describe command commands
         return
       fi
-      name="$words[2] $words[3]" ;;`,
+      (( $#given > 1 )) && [[ " ${wordsAfter(table, group).join(' ')} " == *" $given[2] "* ]] && name="$given[1] $given[2]" ;;`,
     )
     .join('\n');
   return `#compdef perdure
 # Completion of perdure for zsh. Load it with: source <(perdure completion zsh)
 _perdure() {
-  local -a commands
-  local name
-  if (( CURRENT == 2 )); then
+  local -a commands given
+  local name word
+  local -i skips=0
+  for word in "\${(@)words[2,CURRENT-1]}"; do
+    if (( skips )); then skips=0; continue; fi
+    case "$word" in
+    ${valuedFlags(table).join('|')}) skips=1 ;;
+    -*) ;;
+    *) given+=("$word") ;;
+    esac
+  done
+  if (( skips == 0 && $#given == 0 )) && [[ "$words[CURRENT]" != -* ]]; then
     commands=(
 ${described(wordsAfter(table, ''), '')}
     )
     _describe command commands
     return
   fi
-  name="$words[2]"
-  case "$words[2]" in
+  name="$given[1]"
+  case "$given[1]" in
 ${groups}
     completion) _values shell bash zsh fish powershell; return ;;
   esac
   case "$name" in
+    '') _arguments -s ${commonOptions.flatMap(zshOption).join(' ')} '*:argument:_files' ;;
 ${cases}
   esac
 }
@@ -213,26 +237,24 @@ compdef _perdure perdure
 }
 
 function fishScript(table: readonly Command[]): string {
-  const isFirst = `__fish_is_nth_token 1`;
   const lines = wordsAfter(table, '').map((word) => {
     const summary = table.find(({ name }) => name === word)?.summary ?? `Commands of ${word}`;
-    return `complete -c perdure -f -n ${quoted(isFirst)} -a ${word} -d ${quoted(summary)}`;
+    return `complete -c perdure -f -n '__perdure_at' -a ${word} -d ${quoted(summary)}`;
   });
   for (const group of groupsOf(table)) {
     for (const word of wordsAfter(table, group)) {
       const summary = table.find(({ name }) => name === `${group} ${word}`)?.summary ?? '';
-      const condition = `__fish_seen_subcommand_from ${group}; and __fish_is_nth_token 2`;
+      const condition = `__perdure_at ${group}`;
       lines.push(`complete -c perdure -f -n ${quoted(condition)} -a ${word} -d ${quoted(summary)}`);
     }
   }
-  lines.push(
-    `complete -c perdure -f -n '__fish_seen_subcommand_from completion' -a 'bash zsh fish powershell'`,
-  );
+  lines.push(`complete -c perdure -f -n '__perdure_at completion' -a 'bash zsh fish powershell'`);
   for (const command of table) {
-    const condition = command.name
-      .split(' ')
-      .map((word) => `__fish_seen_subcommand_from ${word}`)
-      .join('; and ');
+    const others = table.filter(({ name }) => name.startsWith(`${command.name} `));
+    const condition = [
+      `__perdure_in ${command.name}`,
+      ...others.map(({ name }) => `not __perdure_in ${name}`),
+    ].join('; and ');
     for (const { name, short, value, summary } of optionsOf(command)) {
       const files = value === 'path' || name === 'store' ? ' -r -F' : ' -x';
       const parts = [
@@ -245,7 +267,35 @@ function fishScript(table: readonly Command[]): string {
       lines.push(parts.join(''));
     }
   }
-  return `# Completion of perdure for fish. Load it with: perdure completion fish | source\n${lines.join('\n')}\n`;
+  return `# Completion of perdure for fish. Load it with: perdure completion fish | source
+function __perdure_words -d 'The words of the command line without options and their values'
+  set -l skips 0
+  set -l tokens (commandline -opc)
+  for token in $tokens[2..-1]
+    if test $skips = 1
+      set skips 0
+      continue
+    end
+    switch $token
+      case ${valuedFlags(table).join(' ')}
+        set skips 1
+      case '-*'
+      case '*'
+        echo -- $token
+    end
+  end
+end
+function __perdure_at -d 'Whether the command line has exactly these words'
+  set -l words (__perdure_words)
+  test "$words" = "$argv"
+end
+function __perdure_in -d 'Whether the command line begins with these words'
+  set -l words (__perdure_words)
+  set -l count (count $argv)
+  test (count $words) -ge $count; and test "$words[1..$count]" = "$argv"
+end
+${lines.join('\n')}
+`;
 }
 
 function powershellScript(table: readonly Command[]): string {
@@ -272,10 +322,16 @@ ${words}
   $values = @{
 ${values}
   }
+  $valued = @(${list(valuedFlags(table))})
   $given = @($commandAst.CommandElements | Select-Object -Skip 1 | ForEach-Object { $_.ToString() })
   if ($wordToComplete -ne '') { $given = @($given | Select-Object -SkipLast 1) }
   $previous = if ($given.Count -gt 0) { $given[-1] } else { '' }
-  $path = @($given | Where-Object { $_ -notlike '-*' })
+  $skips = $false
+  $path = @($given | Where-Object {
+    if ($skips) { $skips = $false; return $false }
+    $skips = $valued -ccontains $_
+    $_ -notlike '-*'
+  })
   $first = if ($path.Count -gt 0) { $path[0] } else { '' }
   $name = if ($path.Count -gt 1 -and $flags.ContainsKey("$first $($path[1])")) { "$first $($path[1])" } else { $first }
   $found = if ($values.ContainsKey($previous)) { $values[$previous] }

@@ -1,0 +1,128 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { spawn } from '@lydell/node-pty';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { runCli } from './helpers/run-cli.ts';
+
+/** What each line completes to, in every shell. */
+const completions: readonly (readonly [words: readonly string[], completed: readonly string[]])[] =
+  [
+    [['wh'], ['why']],
+    [['schedules', 'tr'], ['trigger']],
+    [['list', '--stat'], ['--status']],
+    [['list', '--status', 'fai'], ['failed']],
+    [['schedules', 'trigger', '--ke'], ['--key']],
+    [['retention', 'run', '--dr'], ['--dry-run']],
+    [['retention', '--js'], ['--json']],
+    [['completion', 'po'], ['powershell']],
+    // Options before the command, and their values, are not the command.
+    [['--json', 'wh'], ['why']],
+    [['--store', 'x.db', 'wh'], ['why']],
+    [['-n', '3', 'wh'], ['why']],
+    // Options of `list` are not those of `schedules list`.
+    [['schedules', 'list', '--stat'], []],
+    [['show', 'list', '--stat'], []],
+  ];
+
+let directory: string;
+const fileOf = (shell: string) =>
+  join(directory, `perdure.${shell === 'powershell' ? 'ps1' : shell}`);
+
+beforeAll(async () => {
+  directory = mkdtempSync(join(tmpdir(), 'perdure-completion-'));
+  for (const shell of ['bash', 'zsh', 'fish', 'powershell']) {
+    const { stdout } = await runCli(['completion', shell]);
+    writeFileSync(fileOf(shell), stdout);
+  }
+});
+afterAll(() => rmSync(directory, { recursive: true, force: true }));
+
+const has = (shell: string): boolean => spawnSync(shell, ['-c', 'exit 0']).status === 0;
+
+function run(shell: string, args: readonly string[]): readonly string[] {
+  const text = execFileSync(shell, args, { cwd: directory, encoding: 'utf8' }).trim();
+  return text === '' ? [] : text.split('\n');
+}
+
+describe('the completion script', () => {
+  it('of bash completes commands, options and values', () => {
+    for (const [words, completed] of completions) {
+      const line = `source ${fileOf('bash')}
+COMP_WORDS=(perdure ${words.map((word) => `'${word}'`).join(' ')})
+COMP_CWORD=${words.length}
+_perdure
+printf '%s\n' "\${COMPREPLY[@]}"`;
+      expect([words, run('bash', ['-c', line])]).toEqual([words, completed]);
+    }
+  });
+
+  it.skipIf(!has('fish'))('of fish completes commands, options and values (needs fish)', () => {
+    for (const [words, completed] of completions) {
+      const line = `source ${fileOf('fish')}; complete -C 'perdure ${words.join(' ')}'`;
+      const found = run('fish', ['--no-config', '-c', line]).map((one) => one.split('\t')[0]);
+      expect([words, found]).toEqual([words, completed]);
+    }
+  });
+
+  it.skipIf(!has('zsh'))('of zsh completes commands, options and values (needs zsh)', async () => {
+    const terminal = spawn('zsh', ['-f', '-i'], {
+      cols: 200,
+      cwd: directory,
+      env: { PATH: process.env['PATH'], HOME: directory, TERM: 'dumb' },
+    });
+    onTestFinished(() => terminal.kill());
+    let screen = '';
+    terminal.onData((data) => (screen += data));
+    const until = async (pattern: RegExp): Promise<void> => {
+      await expect.poll(() => screen).toMatch(pattern);
+    };
+    // Ctrl-X prints the line as it was completed, and empties it.
+    terminal.write(
+      [
+        `PS1=; autoload -U compinit; compinit -u -D; source ${fileOf('zsh')}; setopt NO_BEEP`,
+        String.raw`report() { print -r -- "<$BUFFER>"; BUFFER='' }; zle -N report; bindkey '^X' report`,
+        `print rea''dy\r`,
+      ].join('; '),
+    );
+    await until(/\nready/);
+    for (const [words, completed] of completions) {
+      screen = '';
+      const line = ['perdure', ...words];
+      terminal.write(`${line.join(' ')}\t\u0018`);
+      const expected =
+        completed.length === 0 ? line : ['perdure', ...words.slice(0, -1), ...completed];
+      await until(/<.*>/);
+      expect(/<(.*?) ?>/.exec(screen)?.[1]).toBe(expected.join(' '));
+    }
+  });
+
+  // No package of Debian has PowerShell: without it, only the quotes and brackets are compared.
+  it('of PowerShell has balanced quotes and brackets', async () => {
+    const { stdout } = await runCli(['completion', 'powershell']);
+    const code = stdout
+      .replaceAll(/^#.*$/gm, '')
+      .replaceAll(/'[^'\n]*'/g, '')
+      .replaceAll(/"[^"\n]*"/g, '');
+    expect(code).not.toMatch(/['"]/);
+    const open: string[] = [];
+    const pairs: Readonly<Record<string, string>> = { ')': '(', '}': '{', ']': '[' };
+    for (const character of code) {
+      if ('({['.includes(character)) open.push(character);
+      else if (character in pairs) expect(open.pop()).toBe(pairs[character]);
+    }
+    expect(open).toEqual([]);
+  });
+
+  it.skipIf(!has('pwsh'))(
+    'of PowerShell completes commands, options and values (needs pwsh)',
+    () => {
+      for (const [words, completed] of completions) {
+        const text = `perdure ${words.join(' ')}`;
+        const line = `. ${fileOf('powershell')}; (TabExpansion2 '${text}' ${text.length}).CompletionMatches.CompletionText`;
+        expect([words, run('pwsh', ['-NoProfile', '-Command', line])]).toEqual([words, completed]);
+      }
+    },
+  );
+});
