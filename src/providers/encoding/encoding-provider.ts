@@ -296,7 +296,8 @@ export function encodingProvider(
       order.run(
         requests.map(({ instanceId }) => instanceId),
         encode(requests, list(shapes.newUpdate)),
-        async (encoded) => decode(await inner.requestUpdates(encoded), list(shapes.updateState)),
+        async (encoded) =>
+          decode(await inner.requestUpdates(encoded), list(shapes.requestUpdateResult)),
       ),
     readUpdates: async (updates) =>
       decode(await inner.readUpdates(updates), list(shapes.updateState)),

@@ -81,7 +81,8 @@ import {
   text,
   type Fields,
   type Treatment,
-  type Walk,
+  variants,
+  type Variants,
 } from './treatment.ts';
 
 // One treatment for each type of the provider contract. `fields` lists every field, so a new field does not compile without
@@ -228,27 +229,13 @@ const newChild = fields<NewChild>(
 
 const outgoing = fields<OutgoingMessage>({ instanceId: keep, message }, ofInstance);
 
-type OutcomeOf<Status extends TurnOutcome['status']> = Extract<
-  TurnOutcome,
-  { readonly status: Status }
->;
-
-const outcomes: {
-  readonly [Status in TurnOutcome['status']]: Treatment<OutcomeOf<Status>>;
-} = {
-  running: fields<OutcomeOf<'running'>>({ status: keep }),
-  completed: fields<OutcomeOf<'completed'>>({ status: keep, payload }),
-  failed: fields<OutcomeOf<'failed'>>({ status: keep, failure: givenFailureText }),
-  canceled: fields<OutcomeOf<'canceled'>>({ status: keep, reason: keep, cleanupSkipped: keep }),
-  continuedAsNew: fields<OutcomeOf<'continuedAsNew'>>({
-    status: keep,
-    version: keep,
-    start: message,
-  }),
-};
-
-const turnOutcome: Treatment<TurnOutcome> = (value, walk) =>
-  (outcomes[value.status] as Treatment<TurnOutcome>)(value, walk);
+const turnOutcome = variants<TurnOutcome, 'status'>('status', {
+  running: { status: keep },
+  completed: { status: keep, payload },
+  failed: { status: keep, failure: givenFailureText },
+  canceled: { status: keep, reason: keep, cleanupSkipped: keep },
+  continuedAsNew: { status: keep, version: keep, start: message },
+});
 
 const updateReply = fields<UpdateReply>({
   key: keep,
@@ -347,30 +334,21 @@ export const newUpdate = fields<NewUpdate>(
   ofInstance,
 );
 
-type UpdateStateOf<Kind extends UpdateState['kind']> = Extract<
-  UpdateState,
-  { readonly kind: Kind }
->;
-
-const updateStates: {
-  readonly [Kind in UpdateState['kind']]: Treatment<UpdateStateOf<Kind>>;
-} = {
-  pending: fields<UpdateStateOf<'pending'>>({ kind: keep }),
-  replied: fields<UpdateStateOf<'replied'>>({
-    kind: keep,
-    outcome: keep,
-    payload,
-    failure: failureText,
-  }),
-  interrupted: fields<UpdateStateOf<'interrupted'>>({ kind: keep, status: keep }),
-  missing: fields<UpdateStateOf<'missing'>>({ kind: keep }),
+const updateStates: Variants<UpdateState, 'kind'> = {
+  pending: { kind: keep },
+  replied: { kind: keep, outcome: keep, payload, failure: failureText },
+  interrupted: { kind: keep, status: keep },
+  missing: { kind: keep },
 };
 
-/** The state of an update, or the result of its request. */
-export const updateState = <State extends RequestUpdateResult>(value: State, walk: Walk): State =>
-  Object.hasOwn(updateStates, value.kind)
-    ? (updateStates[value.kind as UpdateState['kind']] as unknown as Treatment<State>)(value, walk)
-    : value;
+export const updateState = variants<UpdateState, 'kind'>('kind', updateStates);
+
+export const requestUpdateResult = variants<RequestUpdateResult, 'kind'>('kind', {
+  ...updateStates,
+  over: { kind: keep, status: keep },
+  reused: { kind: keep },
+  full: { kind: keep },
+});
 
 export const awakeableAnswer = fields<AwakeableAnswer>({
   tokenHash: keep,
@@ -438,27 +416,12 @@ export const workItem = fields<WorkItem>({
   failure: givenFailureText,
 });
 
-type WorkOutcomeOf<Kind extends WorkOutcome['kind']> = Extract<
-  WorkOutcome,
-  { readonly kind: Kind }
->;
-
-const workOutcomes: {
-  readonly [Kind in WorkOutcome['kind']]: Treatment<WorkOutcomeOf<Kind>>;
-} = {
-  completed: fields<WorkOutcomeOf<'completed'>>({ kind: keep, payload, ran: keep }),
-  failed: fields<WorkOutcomeOf<'failed'>>({
-    kind: keep,
-    failure: givenFailureText,
-    ran: keep,
-    onFail: keep,
-  }),
-  skipped: fields<WorkOutcomeOf<'skipped'>>({ kind: keep }),
-  canceled: fields<WorkOutcomeOf<'canceled'>>({ kind: keep, leaked: keep, ran: keep }),
-};
-
-const workOutcome: Treatment<WorkOutcome> = (value, walk) =>
-  (workOutcomes[value.kind] as Treatment<WorkOutcome>)(value, walk);
+const workOutcome = variants<WorkOutcome, 'kind'>('kind', {
+  completed: { kind: keep, payload, ran: keep },
+  failed: { kind: keep, failure: givenFailureText, ran: keep, onFail: keep },
+  skipped: { kind: keep },
+  canceled: { kind: keep, leaked: keep, ran: keep },
+});
 
 export const workItemAck = fields<WorkItemAck>(
   { instanceId: keep, lockToken: keep, outcome: workOutcome },
@@ -480,38 +443,19 @@ export const turnAck = fields<TurnAck>(
   ofInstance,
 );
 
-type TransactionAckOf<Kind extends TransactionAck['kind']> = Extract<
-  TransactionAck,
-  { readonly kind: Kind }
->;
+type WorkItemsAck = Extract<TransactionAck, { readonly kind: 'workItems' }>;
+type MessageAck = Extract<TransactionAck, { readonly kind: 'message' }>;
 
-const transactionAcks: {
-  readonly [Kind in TransactionAck['kind']]: Treatment<TransactionAckOf<Kind>>;
-} = {
-  workItem: fields<TransactionAckOf<'workItem'>>({
+export const transactionAck = variants<TransactionAck, 'kind'>('kind', {
+  workItem: { kind: keep, ack: workItemAck, unlessCanceled: keep },
+  workItems: {
     kind: keep,
-    ack: workItemAck,
-    unlessCanceled: keep,
-  }),
-  workItems: fields<TransactionAckOf<'workItems'>>({
-    kind: keep,
-    acks: list(
-      fields<TransactionAckOf<'workItems'>['acks'][number]>({
-        ack: workItemAck,
-        unlessCanceled: keep,
-      }),
-    ),
-  }),
-  turn: fields<TransactionAckOf<'turn'>>({ kind: keep, ack: turnAck }),
-  orchestration: fields<TransactionAckOf<'orchestration'>>({ kind: keep, ack: orchestrationAck }),
-  message: fields<TransactionAckOf<'message'>>({
-    kind: keep,
-    ack: fields<TransactionAckOf<'message'>['ack']>({ lockToken: keep, message }),
-  }),
-};
-
-export const transactionAck: Treatment<TransactionAck> = (value, walk) =>
-  (transactionAcks[value.kind] as Treatment<TransactionAck>)(value, walk);
+    acks: list(fields<WorkItemsAck['acks'][number]>({ ack: workItemAck, unlessCanceled: keep })),
+  },
+  turn: { kind: keep, ack: turnAck },
+  orchestration: { kind: keep, ack: orchestrationAck },
+  message: { kind: keep, ack: fields<MessageAck['ack']>({ lockToken: keep, message }) },
+});
 
 export const workItemAbandon = fields<WorkItemAbandon>({
   lockToken: keep,
@@ -566,20 +510,10 @@ const debouncedTask = fields<NewTask>(newTaskFields, () => ({}));
 export const newTask: Treatment<NewTask> = (value, walk) =>
   (value.debounce === undefined ? taskWithId : debouncedTask)(value, walk);
 
-type JobOf<Kind extends NewJob['kind']> = Extract<NewJob, { readonly kind: Kind }>;
-
-const jobs: { readonly [Kind in NewJob['kind']]: Treatment<JobOf<Kind>> } = {
-  orchestration: fields<JobOf<'orchestration'>>({
-    sessionId: keep,
-    disposable: keep,
-    kind: keep,
-    instance: newInstance,
-  }),
-  task: fields<JobOf<'task'>>({ sessionId: keep, disposable: keep, kind: keep, task: newTask }),
-};
-
-export const newJob: Treatment<NewJob> = (value, walk) =>
-  (jobs[value.kind] as Treatment<NewJob>)(value, walk);
+export const newJob = variants<NewJob, 'kind'>('kind', {
+  orchestration: { sessionId: keep, disposable: keep, kind: keep, instance: newInstance },
+  task: { sessionId: keep, disposable: keep, kind: keep, task: newTask },
+});
 
 const ofSession = ({ sessionId }: { readonly sessionId: string }): EncodeContext => ({ sessionId });
 

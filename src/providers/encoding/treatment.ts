@@ -53,6 +53,22 @@ export function fields<T extends object>(
   };
 }
 
+/** The fields of every variant of a union, by the value of the field that tells them apart. */
+export type Variants<T extends object, Tag extends keyof T> = {
+  readonly [Value in T[Tag] & string]: Fields<Extract<T, { readonly [Key in Tag]: Value }>>;
+};
+
+/** Treats the fields of a variant of a union. */
+export function variants<T extends object, Tag extends keyof T>(
+  tag: Tag,
+  spec: Variants<T, Tag>,
+): Treatment<T> {
+  const treatments = Object.fromEntries(
+    Object.entries(spec).map(([value, own]) => [value, fields(own as Fields<T>)]),
+  ) as Record<T[Tag] & string, Treatment<T>>;
+  return (value, walk) => treatments[value[tag] as T[Tag] & string](value, walk);
+}
+
 /** Treats each element of an array. */
 export function list<T>(element: Treatment<T>): Treatment<readonly T[]> {
   return (values, walk) => {
