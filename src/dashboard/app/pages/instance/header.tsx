@@ -14,7 +14,7 @@ import { ago } from '../../words/sentence.ts';
 import { isActive, toneOf, type Tone } from '../../words/status.ts';
 import type { InstanceState } from './instance-data.ts';
 import { isVersion, versionText } from '../../words/version.ts';
-import { WhyBanner } from './why-banner.tsx';
+import { WhyBanner } from './why/why-banner.tsx';
 
 /** Id, status, actions, facts, and why. */
 export function Header({

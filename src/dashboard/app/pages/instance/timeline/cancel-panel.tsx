@@ -7,7 +7,7 @@ import { statusWords } from '../../../words/status.ts';
 import type { InstanceState, Why } from '../instance-data.ts';
 import type { TimelineData } from './timeline-data.ts';
 import { nameOf } from './timeline-row.ts';
-import { toneOfWait } from '../waits.ts';
+import { toneOfWait } from '../why/waits.ts';
 
 /** What a cancel still waits for, what has stopped, and the request. */
 export function CancelPanel({

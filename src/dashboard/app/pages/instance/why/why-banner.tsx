@@ -1,13 +1,13 @@
 import type { JSX } from 'preact';
-import { Icon } from '../../components/icon.tsx';
-import { Meter } from '../../components/panel.tsx';
-import { now } from '../../state/clock.ts';
-import { formatDuration } from '../../words/format.ts';
-import { moment } from '../../words/sentence.ts';
-import { statusWords } from '../../words/status.ts';
-import { isFlowVersion } from '../../words/version.ts';
+import { Icon } from '../../../components/icon.tsx';
+import { Meter } from '../../../components/panel.tsx';
+import { now } from '../../../state/clock.ts';
+import { formatDuration } from '../../../words/format.ts';
+import { moment } from '../../../words/sentence.ts';
+import { statusWords } from '../../../words/status.ts';
+import { isFlowVersion } from '../../../words/version.ts';
 import { useFlowSummary } from './flow-summary.tsx';
-import type { InstanceState } from './instance-data.ts';
+import type { InstanceState } from '../instance-data.ts';
 import { mostTelling, toneOfWait } from './waits.ts';
 import { tellWhy } from './why-sentence.tsx';
 

@@ -1,10 +1,10 @@
 import { Fragment } from 'preact';
-import { call } from '../../api/call.ts';
-import { useResource } from '../../state/resource.ts';
-import { formatNumber, plural } from '../../words/format.ts';
-import type { GraphNode } from '../flows/graph-node.ts';
-import type { Why } from './instance-data.ts';
-import type { Told } from './why-sentence.tsx';
+import { call } from '../../../api/call.ts';
+import { useResource } from '../../../state/resource.ts';
+import { formatNumber, plural } from '../../../words/format.ts';
+import type { GraphNode } from '../../flows/graph-node.ts';
+import type { Why } from '../instance-data.ts';
+import { Strong, type Told } from './sentence-parts.tsx';
 
 const shownSteps = 2;
 const refreshMs = 3_000;
@@ -32,10 +32,7 @@ export function useFlowSummary(id: string, isWanted: boolean, why: Why): Told | 
   const waiting = signals.map(({ name, signal }, index) => (
     <Fragment key={name}>
       {index > 0 && ', '}
-      <b>
-        <bdi>{name}</bdi>
-      </b>{' '}
-      waits for the signal{' '}
+      <Strong>{name}</Strong> waits for the signal{' '}
       <b>
         <bdi>{signal?.name}</bdi>
       </b>
@@ -55,9 +52,7 @@ export function useFlowSummary(id: string, isWanted: boolean, why: Why): Told | 
         {atWork.slice(0, shownSteps).map((node, index) => (
           <Fragment key={node.name}>
             {index > 0 && ' and '}
-            <b>
-              <bdi>{node.name}</bdi>
-            </b>
+            <Strong>{node.name}</Strong>
             {itemsOf(node)}
           </Fragment>
         ))}

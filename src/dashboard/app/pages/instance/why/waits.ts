@@ -1,5 +1,5 @@
-import type { Tone } from '../../words/status.ts';
-import type { Why } from './instance-data.ts';
+import type { Tone } from '../../../words/status.ts';
+import type { Why } from '../instance-data.ts';
 
 export type Wait = Why['waits'][number];
 /** Work of an instance: an activity, a task or its failure handler. */
