@@ -1,5 +1,6 @@
 import type { ComponentChildren, JSX } from 'preact';
 import type { ApiError } from '../api/api-error.ts';
+import type { Resource } from '../state/resource.ts';
 import { Button } from './button.tsx';
 import { Icon, type IconName } from './icon.tsx';
 
@@ -56,7 +57,7 @@ export function Problem({
 }
 
 /** Grey rows in the place of what is being read. Shown only if reading takes a while. */
-export function Loading({ rows = 6 }: { readonly rows?: number }): JSX.Element {
+export function Loading({ rows = 6 }: { readonly rows?: number | undefined }): JSX.Element {
   return (
     <div class="loading" role="status" aria-label="Loading">
       {Array.from({ length: rows }, (_, index) => (
@@ -64,4 +65,17 @@ export function Loading({ rows = 6 }: { readonly rows?: number }): JSX.Element {
       ))}
     </div>
   );
+}
+
+/** The error of a resource, or grey rows until its first read. */
+export function LoadState({
+  of: resource,
+  rows,
+}: {
+  readonly of: Resource<unknown>;
+  readonly rows?: number;
+}): JSX.Element | null {
+  const error = resource.error.value;
+  if (error !== undefined) return <Problem error={error} retry={() => resource.reload()} />;
+  return resource.data.value === undefined ? <Loading rows={rows} /> : null;
 }

@@ -2,7 +2,7 @@ import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { call } from '../../api/call.ts';
 import { Button } from '../../components/button.tsx';
-import { Loading, Problem } from '../../components/states.tsx';
+import { LoadState, Problem } from '../../components/states.tsx';
 import { Status, StatusChip } from '../../components/status.tsx';
 import { Moment } from '../../components/text.tsx';
 import { useResource } from '../../state/resource.ts';
@@ -183,10 +183,7 @@ function Items({ id, node }: { readonly id: string; readonly node: GraphNode }):
           )}
         </span>
       </h3>
-      {page.error.value !== undefined && (
-        <Problem error={page.error.value} retry={() => page.reload()} />
-      )}
-      {data === undefined && page.error.value === undefined && <Loading rows={4} />}
+      <LoadState of={page} rows={4} />
       {data !== undefined && data.items.length > 0 && (
         <table class="items">
           <thead>

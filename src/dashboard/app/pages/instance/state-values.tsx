@@ -3,7 +3,7 @@ import { useEffect } from 'preact/hooks';
 import { call } from '../../api/call.ts';
 import { JsonView } from '../../components/json-view.tsx';
 import { Panel } from '../../components/panel.tsx';
-import { Loading, Problem } from '../../components/states.tsx';
+import { LoadState } from '../../components/states.tsx';
 import { useResource } from '../../state/resource.ts';
 import type { InstanceState } from './instance-data.ts';
 
@@ -21,10 +21,7 @@ export function StateValues({ data: shown }: { readonly data: InstanceState }): 
       right={data !== undefined && data.items.length > 0 && <span>{data.items.length} keys</span>}
     >
       <div class="panel-p">
-        {page.error.value !== undefined && (
-          <Problem error={page.error.value} retry={() => page.reload()} />
-        )}
-        {data === undefined && page.error.value === undefined && <Loading rows={2} />}
+        <LoadState of={page} rows={2} />
         {data?.items.length === 0 && <p class="dim">The code has not called ctx.state.set.</p>}
         {data?.items.map(({ key, value }) => (
           <section key={key}>

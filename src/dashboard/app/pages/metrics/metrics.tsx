@@ -2,7 +2,7 @@ import type { JSX } from 'preact';
 import { useMemo } from 'preact/hooks';
 import { call } from '../../api/call.ts';
 import { Panel } from '../../components/panel.tsx';
-import { Empty, Loading, Problem } from '../../components/states.tsx';
+import { Empty, LoadState } from '../../components/states.tsx';
 import { TopBar } from '../../shell/top-bar.tsx';
 import { serverNow } from '../../state/clock.ts';
 import { query, setQuery } from '../../state/router.ts';
@@ -54,10 +54,7 @@ export function Metrics(): JSX.Element {
         <WindowChoice value={window} />
       </TopBar>
       <div class="wrap">
-        {series.error.value !== undefined && (
-          <Problem error={series.error.value} retry={() => series.reload()} />
-        )}
-        {summary === undefined && series.error.value === undefined && <Loading />}
+        <LoadState of={series} />
         {data?.minutes.length === 0 && (
           <Empty icon="chart" title="Nothing was recorded in this window.">
             Workers write one row a minute with starts, ends, durations and queue depths.

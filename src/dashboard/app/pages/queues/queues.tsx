@@ -4,7 +4,7 @@ import type { ResponseBody } from '../../api/operations.ts';
 import { may } from '../../api/session.ts';
 import { Button } from '../../components/button.tsx';
 import { Meter, Panel } from '../../components/panel.tsx';
-import { Empty, Loading, Problem } from '../../components/states.tsx';
+import { Empty, LoadState } from '../../components/states.tsx';
 import { Status } from '../../components/status.tsx';
 import { Row, Table, type TableColumn } from '../../components/table.tsx';
 import { TopBar } from '../../shell/top-bar.tsx';
@@ -53,10 +53,7 @@ export function Queues(): JSX.Element {
       <TopBar title="Tasks and queues" />
       <div class={chosen === undefined ? '' : 'split'}>
         <div class="wrap">
-          {queues.error.value !== undefined && (
-            <Problem error={queues.error.value} retry={() => queues.reload()} />
-          )}
-          {items === undefined && queues.error.value === undefined && <Loading />}
+          <LoadState of={queues} />
           {items !== undefined && (
             <div class="facts panel gap-bottom">
               {(['orchestration', 'activity', 'task'] as const).map((kind) => (

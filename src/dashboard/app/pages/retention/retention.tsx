@@ -5,7 +5,7 @@ import type { ResponseBody } from '../../api/operations.ts';
 import { may } from '../../api/session.ts';
 import { Button } from '../../components/button.tsx';
 import { Panel } from '../../components/panel.tsx';
-import { Empty, Loading, Problem } from '../../components/states.tsx';
+import { Empty, LoadState } from '../../components/states.tsx';
 import { Status } from '../../components/status.tsx';
 import { Row, Table, type TableColumn } from '../../components/table.tsx';
 import { Ago, Moment } from '../../components/text.tsx';
@@ -149,10 +149,7 @@ function RetentionPanel(): JSX.Element {
         )
       }
     >
-      {status.error.value !== undefined && (
-        <Problem error={status.error.value} retry={() => status.reload()} />
-      )}
-      {data === undefined && status.error.value === undefined && <Loading rows={3} />}
+      <LoadState of={status} rows={3} />
       {data !== undefined && (
         <>
           <div class="facts">
@@ -333,10 +330,7 @@ function Audit(): JSX.Element {
         </>
       }
     >
-      {page.error.value !== undefined && (
-        <Problem error={page.error.value} retry={() => page.reload()} />
-      )}
-      {data === undefined && page.error.value === undefined && <Loading rows={4} />}
+      <LoadState of={page} rows={4} />
       {data?.items.length === 0 && (
         <p class="panel-p dim">
           Nothing yet. Each action of an operator is recorded with its actor and reason.

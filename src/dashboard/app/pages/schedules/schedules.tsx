@@ -4,7 +4,7 @@ import type { ResponseBody } from '../../api/operations.ts';
 import { may } from '../../api/session.ts';
 import { Button } from '../../components/button.tsx';
 import { Panel } from '../../components/panel.tsx';
-import { Empty, Loading, Problem } from '../../components/states.tsx';
+import { Empty, LoadState, Problem } from '../../components/states.tsx';
 import { SidePanel } from '../../components/side-panel.tsx';
 import { Status } from '../../components/status.tsx';
 import { Row, Table, type TableColumn } from '../../components/table.tsx';
@@ -43,10 +43,7 @@ export function Schedules(): JSX.Element {
       <TopBar title="Schedules" />
       <div class={chosen === undefined ? '' : 'split'}>
         <div class="wrap">
-          {page.error.value !== undefined && (
-            <Problem error={page.error.value} retry={() => page.reload()} />
-          )}
-          {items === undefined && page.error.value === undefined && <Loading />}
+          <LoadState of={page} />
           {items?.length === 0 && (
             <Empty icon="clock" title="No schedules yet.">
               A schedule starts a task or an orchestration by a cron expression or an interval:

@@ -6,7 +6,7 @@ import { may, session as login } from '../../api/session.ts';
 import { Button } from '../../components/button.tsx';
 import { Dialog } from '../../components/dialog.tsx';
 import { Panel } from '../../components/panel.tsx';
-import { Empty, Loading, Problem } from '../../components/states.tsx';
+import { Empty, LoadState, Problem } from '../../components/states.tsx';
 import { SidePanel } from '../../components/side-panel.tsx';
 import { Status } from '../../components/status.tsx';
 import { Row, Table, type TableColumn } from '../../components/table.tsx';
@@ -58,10 +58,7 @@ export function Sessions(): JSX.Element {
       <TopBar title="Sessions and jobs" />
       <div class={chosen === undefined ? '' : 'split'}>
         <div class="wrap">
-          {page.error.value !== undefined && (
-            <Problem error={page.error.value} retry={() => page.reload()} />
-          )}
-          {items === undefined && page.error.value === undefined && <Loading />}
+          <LoadState of={page} />
           {items?.length === 0 && (
             <Empty icon="session" title="No sessions yet.">
               A session attaches jobs to a client. When the client goes away, its jobs are canceled:

@@ -5,7 +5,7 @@ import type { ResponseBody } from '../../api/operations.ts';
 import { Button } from '../../components/button.tsx';
 import { Icon } from '../../components/icon.tsx';
 import { Meter, Panel } from '../../components/panel.tsx';
-import { Empty, Loading, Problem } from '../../components/states.tsx';
+import { Empty, LoadState } from '../../components/states.tsx';
 import { SidePanel } from '../../components/side-panel.tsx';
 import { Status } from '../../components/status.tsx';
 import { Row, Table, type TableColumn } from '../../components/table.tsx';
@@ -43,10 +43,7 @@ export function Workers(): JSX.Element {
       <TopBar title="Workers" />
       <div class={chosen === undefined ? '' : 'split'}>
         <div class="wrap">
-          {workers.error.value !== undefined && (
-            <Problem error={workers.error.value} retry={() => workers.reload()} />
-          )}
-          {items === undefined && workers.error.value === undefined && <Loading />}
+          <LoadState of={workers} />
           {items?.length === 0 && (
             <Empty icon="worker" title="No worker has been seen.">
               Work waits in the store until a worker with its code starts:

@@ -3,7 +3,7 @@ import { call } from '../../../api/call.ts';
 import { Button } from '../../../components/button.tsx';
 import { Icon } from '../../../components/icon.tsx';
 import { JsonView } from '../../../components/json-view.tsx';
-import { Loading, Problem } from '../../../components/states.tsx';
+import { LoadState } from '../../../components/states.tsx';
 import { StatusChip } from '../../../components/status.tsx';
 import { instanceHref } from '../../../state/router.ts';
 import { useResource } from '../../../state/resource.ts';
@@ -157,10 +157,7 @@ export function OperationPanel({
           <FailureView failure={failed.failure} />
         </div>
       )}
-      {page.error.value !== undefined && (
-        <Problem error={page.error.value} retry={() => page.reload()} />
-      )}
-      {page.data.value === undefined && page.error.value === undefined && <Loading rows={3} />}
+      <LoadState of={page} rows={3} />
       {typeof input === 'string' && (
         <div class="sect">
           <h3>Input</h3>
