@@ -1,14 +1,21 @@
 import { assertHasCondition } from '../../management/instance-filter.ts';
-import { notFound } from '../../model/failures/errors.ts';
 import { allows, forbiddenDefinition, hideDefinitionName } from './allowed-definitions.ts';
 import type { Handlers, ServerContext } from '../server-context.ts';
 import { scheduleNotFound } from '../handlers/schedules.ts';
 import { handlers } from '../handlers/table.ts';
-import { HttpError, toWireError } from '../http/errors.ts';
+import { HttpError } from '../http/errors.ts';
 import type { ResponseOf, RequestOf } from '../routes/route.ts';
 import type { RouteName, Routes } from '../routes/table.ts';
 import { countAllowed } from './restricted-counts.ts';
+import {
+  changesOfAllowed,
+  eventsOfAllowed,
+  instancesOfAllowed,
+  streamOfAllowed,
+  watchAllowed,
+} from './restricted-streams.ts';
 import type { Caller } from './tokens.ts';
+import { assertVisible, hiddenIds, missingPlaces, toMissing } from './visible-instances.ts';
 
 type CallOf<Name extends RouteName> = RequestOf<Routes[Name]> & {
   readonly caller: Caller;
@@ -45,7 +52,6 @@ type BulkRoute =
   | 'bulkDelete'
   | 'bulkPrune';
 type StopRoute = 'cancelInstance' | 'terminateInstance';
-type Named = { readonly params: { readonly id: string }; readonly caller: Caller };
 type AnyHandler = (call: object, context: ServerContext) => Promise<unknown>;
 
 // Maximum store pages read for one page of the response. A shorter page has a cursor.
@@ -400,121 +406,6 @@ function mayStart(
   definition: { readonly starts: { readonly name: string } } | undefined,
 ): boolean {
   return definition !== undefined && allows(caller, definition.starts.name);
-}
-
-async function assertVisible({ params, caller }: Named, context: ServerContext): Promise<void> {
-  const hidden = await hiddenIds([params.id], caller, context);
-  if (hidden.length > 0) throw notFound(params.id);
-}
-
-/** Returns the ids that are unknown or have a definition that the caller must not use. */
-async function hiddenIds(
-  ids: readonly string[],
-  caller: Caller,
-  { namesOf }: ServerContext,
-): Promise<readonly string[]> {
-  const names = await namesOf(ids);
-  return ids.filter((_, index) => {
-    const name = names[index];
-    return name === undefined || !allows(caller, name);
-  });
-}
-
-/** Returns the error of each position whose instance the caller must not use. */
-async function missingPlaces(ids: readonly string[], caller: Caller, context: ServerContext) {
-  const hidden = new Set(await hiddenIds(ids, caller, context));
-  return ids.flatMap((id, place) =>
-    hidden.has(id) ? [{ place, error: toWireError(notFound(id), false) }] : [],
-  );
-}
-
-function toMissing(id: string) {
-  return { id, error: toWireError(notFound(id), false) };
-}
-
-/** Checks each message: the id may be reused by another definition during the stream. */
-async function* watchAllowed(
-  { params, caller }: CallOf<'watchInstance'>,
-  messages: AsyncIterable<ResponseOf<Routes['watchInstance']>>,
-): AsyncGenerator<ResponseOf<Routes['watchInstance']>, void, undefined> {
-  for await (const message of messages) {
-    if (!allows(caller, message.name)) throw notFound(params.id);
-    yield message;
-  }
-}
-
-/** Checks each event: the id may be reused by another definition during the stream. */
-async function* eventsOfAllowed(
-  call: CallOf<'watchHistory'>,
-  messages: AsyncIterable<ResponseOf<Routes['watchHistory']>>,
-  context: ServerContext,
-): AsyncGenerator<ResponseOf<Routes['watchHistory']>, void, undefined> {
-  let executionId = 0;
-  for await (const message of messages) {
-    // The watch ends if another instance replaces the first one, so one check per execution suffices.
-    if (message.kind === 'event' && message.executionId !== executionId) {
-      await assertVisible(call, context);
-      executionId = message.executionId;
-    }
-    yield message;
-  }
-}
-
-/** Checks the first message: the id may be reused before the stream starts. A stream ends with its instance. */
-async function* streamOfAllowed(
-  call: CallOf<'streamInstance'>,
-  messages: AsyncIterable<ResponseOf<Routes['streamInstance']>>,
-  context: ServerContext,
-): AsyncGenerator<ResponseOf<Routes['streamInstance']>, void, undefined> {
-  let isChecked = false;
-  for await (const message of messages) {
-    if (!isChecked) await assertVisible(call, context);
-    isChecked = true;
-    yield message;
-  }
-}
-
-async function* instancesOfAllowed(
-  { caller }: CallOf<'watchInstances'>,
-  messages: AsyncIterable<ResponseOf<Routes['watchInstances']>>,
-): AsyncGenerator<ResponseOf<Routes['watchInstances']>, void, undefined> {
-  for await (const message of messages) yield hideForbidden(caller, message);
-}
-
-/** Shows instances of other definitions as missing. */
-function hideForbidden(
-  caller: Caller,
-  message: ResponseOf<Routes['watchInstances']>,
-): ResponseOf<Routes['watchInstances']> {
-  return {
-    ...message,
-    items: message.items.map((one) =>
-      one.name === undefined || allows(caller, one.name)
-        ? one
-        : { id: one.id, status: null, executionId: 0, customStatusVersion: 0, version: '' },
-    ),
-  };
-}
-
-/** Filters changes by allowed definitions. Drops metrics, which concern the whole store. */
-async function* changesOfAllowed(
-  { caller }: CallOf<'watchChanges'>,
-  messages: AsyncIterable<ResponseOf<Routes['watchChanges']>>,
-  { namesOfChanged }: ServerContext,
-): AsyncGenerator<ResponseOf<Routes['watchChanges']>, void, undefined> {
-  for await (const message of messages) {
-    if (message.kind === 'figures') continue;
-    if (message.kind === 'instances') {
-      yield hideForbidden(caller, message);
-      continue;
-    }
-    const names = await namesOfChanged(message.ids);
-    const ids = message.ids.filter((id) => {
-      const name = names.get(id);
-      return name !== undefined && allows(caller, name);
-    });
-    if (ids.length > 0 || ('missed' in message && message.missed)) yield { ...message, ids };
-  }
 }
 
 /** Restricts a filter to the definitions of the caller. Throws 403 for other names in it. */
