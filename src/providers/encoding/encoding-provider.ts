@@ -18,8 +18,44 @@ import { byteLength } from '../../model/values/payload.ts';
 import { CallOrder } from './call-order.ts';
 import { markForks } from './external-forks.ts';
 import { PayloadWalker, type TextSealer } from './payload-walker.ts';
-import * as scheduleShapes from './schedule-shapes.ts';
-import * as shapes from './shapes.ts';
+import {
+  heldMessages,
+  instanceHold,
+  orchestrationAbandon,
+  orchestrationAck,
+  orchestrationItem,
+  transactionAck,
+  turnAck,
+  workItem,
+  workItemAbandon,
+  workItemAck,
+  workItemRenewal,
+  workItemRetry,
+} from './queue-shapes.ts';
+import {
+  completedOutput,
+  eventView,
+  executionRecord,
+  historyEvent,
+  inspectedInstance,
+  instanceDetails,
+  instanceRecord,
+  listResult,
+  stateView,
+} from './record-shapes.ts';
+import { instanceFork, instanceRetry } from './rerun-shapes.ts';
+import { schedulePlan, scheduleRecord, scheduleTick, scheduledRuns } from './schedule-shapes.ts';
+import {
+  abandonedResult,
+  newSession,
+  sessionRecord,
+  shutdownResult,
+  variableChanges,
+} from './session-shapes.ts';
+import { newInstance, newJob, newMessage, newTask } from './start-shapes.ts';
+import { appendChunks, chunkPage, streamPage } from './stream-shapes.ts';
+import { awakeableAnswer, newUpdate, requestUpdateResult, updateState } from './update-shapes.ts';
+import { storedEvent } from './stored-data.ts';
 import { list, optional } from './treatment.ts';
 import { platform } from '../../model/platform.ts';
 
@@ -28,7 +64,7 @@ const maxHeartbeatMs = 1_000;
 
 /**
  * A store whose payloads are encoded. Wraps another provider: encodes what it writes and decodes what it reads, so that
- * runtime and client work with plain text. `shapes.ts` decides which fields are payloads.
+ * runtime and client work with plain text. The `*-shapes.ts` files decide which fields are payloads.
  *
  * - E1. A write whose payload cannot be encoded is not made. Other items of its batch are. The error is `CODEC_FAILED`.
  * - E2. A read never fails because of a codec. A payload that cannot be decoded is returned as a text that only
@@ -58,19 +94,19 @@ export function encodingProvider(
 
   const writes = (target: TransactionalWrites): TransactionalWrites => ({
     createInstances: (instances) =>
-      walker.writeEach(instances, shapes.newInstance, {
+      walker.writeEach(instances, newInstance, {
         call: (encoded) => target.createInstances(encoded),
         failed: (error) => ({ kind: 'refused', error }),
       }),
     createTasks: (tasks) =>
-      walker.writeEach(tasks, shapes.newTask, {
+      walker.writeEach(tasks, newTask, {
         call: (encoded) => target.createTasks(encoded),
         failed: (error) => ({ kind: 'refused', error }),
       }),
     enqueueMessages: (messages) =>
       order.run(
         messages.map(({ instanceId }) => instanceId),
-        encode(messages, list(shapes.newMessage)),
+        encode(messages, list(newMessage)),
         (encoded) => target.enqueueMessages(encoded),
       ),
     requestCancel: (requests) => target.requestCancel(requests),
@@ -90,7 +126,7 @@ export function encodingProvider(
       transact: (request: TransactRequest) =>
         (inner as Required<Provider>).transact({
           ...request,
-          write: async (tx) => encode(await request.write(tx), shapes.transactionAck),
+          write: async (tx) => encode(await request.write(tx), transactionAck),
         }),
     }),
     close: async () => {
@@ -103,19 +139,18 @@ export function encodingProvider(
 
     // Orchestrator queue
     fetchOrchestrationItems: async (params) =>
-      decode(await inner.fetchOrchestrationItems(params), list(shapes.orchestrationItem)),
-    readHistory: async (params) =>
-      decode(await inner.readHistory(params), list(list(shapes.storedEvent))),
+      decode(await inner.fetchOrchestrationItems(params), list(orchestrationItem)),
+    readHistory: async (params) => decode(await inner.readHistory(params), list(list(storedEvent))),
     readHeldMessages: async (lockTokens) =>
-      decode(await inner.readHeldMessages(lockTokens), list(optional(shapes.heldMessages))),
+      decode(await inner.readHeldMessages(lockTokens), list(optional(heldMessages))),
     ackOrchestrationItems: (acks) =>
-      walker.writeEach(acks, shapes.orchestrationAck, {
+      walker.writeEach(acks, orchestrationAck, {
         call: (encoded) => inner.ackOrchestrationItems(encoded),
         failed: (error) => ({ ok: false, error }),
       }),
     abandonOrchestrationItems: async (abandons) =>
       inner.abandonOrchestrationItems(
-        await walker.encodeEach(abandons, shapes.orchestrationAbandon, (abandon, error) => {
+        await walker.encodeEach(abandons, orchestrationAbandon, (abandon, error) => {
           warn(error, 'the reason of a blocked instance');
           return abandon.blocked === undefined
             ? abandon
@@ -124,7 +159,7 @@ export function encodingProvider(
       ),
     holdInstances: async (holds) =>
       inner.holdInstances(
-        await walker.encodeEach(holds, shapes.instanceHold, (hold, error) => {
+        await walker.encodeEach(holds, instanceHold, (hold, error) => {
           warn(error, 'the reason of a blocked instance');
           return { ...hold, blocked: withoutReason(hold.blocked) };
         }),
@@ -132,15 +167,14 @@ export function encodingProvider(
     renewOrchestrationLocks: (...args) => inner.renewOrchestrationLocks(...args),
 
     // Worker queue
-    fetchWorkItems: async (params) =>
-      decode(await inner.fetchWorkItems(params), list(shapes.workItem)),
+    fetchWorkItems: async (params) => decode(await inner.fetchWorkItems(params), list(workItem)),
     ackWorkItems: (acks) =>
-      walker.writeEach(acks, shapes.workItemAck, {
+      walker.writeEach(acks, workItemAck, {
         call: (encoded) => inner.ackWorkItems(encoded),
         failed: (error) => ({ ok: false, error }),
       }),
     ackTurns: (acks) =>
-      walker.writeEach(acks, shapes.turnAck, {
+      walker.writeEach(acks, turnAck, {
         call: (encoded) => inner.ackTurns(encoded),
         failed: (error) => ({ ok: false, error }),
       }),
@@ -148,7 +182,7 @@ export function encodingProvider(
       inner.renewWorkItemLocks(
         await walker.encodeEach(
           renewals,
-          shapes.workItemRenewal,
+          workItemRenewal,
           ({ instanceId, lockToken }, error) => {
             warn(error, 'a heartbeat');
             return { lockToken, ...(instanceId !== undefined && { instanceId }) };
@@ -159,14 +193,14 @@ export function encodingProvider(
       ),
     abandonWorkItems: async (abandons) =>
       inner.abandonWorkItems(
-        await walker.encodeEach(abandons, shapes.workItemAbandon, (abandon, error) => {
+        await walker.encodeEach(abandons, workItemAbandon, (abandon, error) => {
           warn(error, 'the explanation of a work item');
           return { ...abandon, explanation: unencodedFailure(error) };
         }),
       ),
     retryWorkItems: async (retries) =>
       inner.retryWorkItems(
-        await walker.encodeEach(retries, shapes.workItemRetry, (retry, error) => {
+        await walker.encodeEach(retries, workItemRetry, (retry, error) => {
           warn(error, 'the failure of an attempt');
           return { ...retry, failure: unencodedFailure(error) };
         }),
@@ -174,10 +208,10 @@ export function encodingProvider(
 
     // Instances
     getInstances: async (...args) =>
-      decode(await inner.getInstances(...args), list(optional(shapes.instanceRecord))),
+      decode(await inner.getInstances(...args), list(optional(instanceRecord))),
     listInstances: async (params) => {
       if (!sealer.isPlain) assertNoText(params.filter);
-      return decode(await inner.listInstances(params), shapes.listResult);
+      return decode(await inner.listInstances(params), listResult);
     },
     countInstances: async (params) => {
       if (!sealer.isPlain) assertNoText(params.filter);
@@ -185,10 +219,10 @@ export function encodingProvider(
     },
     listDefinitions: (params) => inner.listDefinitions(params),
     listExecutions: async (params) =>
-      decode(await inner.listExecutions(params), list(shapes.executionRecord)),
+      decode(await inner.listExecutions(params), list(executionRecord)),
     readHeaders: (instanceKeys) => inner.readHeaders(instanceKeys),
     readInstanceHistory: async (params) =>
-      decode(await inner.readInstanceHistory(params), list(shapes.historyEvent)),
+      decode(await inner.readInstanceHistory(params), list(historyEvent)),
 
     // Cancellation
     terminate: (requests) => inner.terminate(requests),
@@ -235,58 +269,53 @@ export function encodingProvider(
     // Schedules
     putSchedule: async (write) => {
       const stored = await inner.putSchedule(await encodeSchedule(walker, inner, write));
-      return decode(stored, optional(scheduleShapes.scheduleRecord));
+      return decode(stored, optional(scheduleRecord));
     },
     setSchedulePaused: (...args) => inner.setSchedulePaused(...args),
     deleteSchedule: (...args) => inner.deleteSchedule(...args),
     listSchedules: async (params) =>
-      decode(await inner.listSchedules(params), list(scheduleShapes.scheduleRecord)),
+      decode(await inner.listSchedules(params), list(scheduleRecord)),
     dueSchedules: async (max) => {
       const { due, ...others } = await inner.dueSchedules(max);
-      return { ...others, due: await decode(due, list(scheduleShapes.scheduleRecord)) };
+      return { ...others, due: await decode(due, list(scheduleRecord)) };
     },
     tickSchedules: (ticks) =>
-      walker.writeEach(ticks, scheduleShapes.scheduleTick, {
+      walker.writeEach(ticks, scheduleTick, {
         call: (encoded) => inner.tickSchedules(encoded),
         failed: (error) => {
           logger.error({ error }, 'firing a schedule failed because of the codec, will retry');
           return false;
         },
       }),
-    startScheduledRuns: async (runs) =>
-      inner.startScheduledRuns(await encode(runs, scheduleShapes.scheduledRuns)),
+    startScheduledRuns: async (runs) => inner.startScheduledRuns(await encode(runs, scheduledRuns)),
 
     // Sessions and jobs
     openSession: async (session) =>
-      decode(
-        await inner.openSession(await encode(session, shapes.newSession)),
-        shapes.sessionRecord,
-      ),
+      decode(await inner.openSession(await encode(session, newSession)), sessionRecord),
     renewSessions: async (sessionIds) =>
-      decode(await inner.renewSessions(sessionIds), list(optional(shapes.sessionRecord))),
+      decode(await inner.renewSessions(sessionIds), list(optional(sessionRecord))),
     submitJobs: (jobs) =>
-      walker.writeEach(jobs, shapes.newJob, {
+      walker.writeEach(jobs, newJob, {
         call: (encoded) => inner.submitJobs(encoded),
         failed: (error) => ({ kind: 'refused', error }),
       }),
     takeJobs: (jobs) => inner.takeJobs(jobs),
     abandonJobs: (jobs) => inner.abandonJobs(jobs),
     shutdownSession: async (request) =>
-      decode(await inner.shutdownSession(request), shapes.shutdownResult),
+      decode(await inner.shutdownSession(request), shutdownResult),
     settleSession: async (...args) =>
-      decode(await inner.settleSession(...args), optional(shapes.sessionRecord)),
+      decode(await inner.settleSession(...args), optional(sessionRecord)),
     dueSessions: (limit) => inner.dueSessions(limit),
     claimAbandoned: async (request) =>
-      decode(await inner.claimAbandoned(request), list(shapes.abandonedResult)),
+      decode(await inner.claimAbandoned(request), list(abandonedResult)),
     settleAbandoned: (settled) => inner.settleAbandoned(settled),
     getSessions: async (sessionIds) =>
-      decode(await inner.getSessions(sessionIds), list(optional(shapes.sessionRecord))),
-    listSessions: async (params) =>
-      decode(await inner.listSessions(params), list(shapes.sessionRecord)),
+      decode(await inner.getSessions(sessionIds), list(optional(sessionRecord))),
+    listSessions: async (params) => decode(await inner.listSessions(params), list(sessionRecord)),
     setSessionVariables: async (request) =>
       decode(
-        await inner.setSessionVariables(await encode(request, shapes.variableChanges)),
-        optional(shapes.sessionRecord),
+        await inner.setSessionVariables(await encode(request, variableChanges)),
+        optional(sessionRecord),
       ),
     getJobBindings: (jobs) => inner.getJobBindings(jobs),
     listJobs: (params) => inner.listJobs(params),
@@ -295,31 +324,28 @@ export function encodingProvider(
     requestUpdates: (requests) =>
       order.run(
         requests.map(({ instanceId }) => instanceId),
-        encode(requests, list(shapes.newUpdate)),
-        async (encoded) =>
-          decode(await inner.requestUpdates(encoded), list(shapes.requestUpdateResult)),
+        encode(requests, list(newUpdate)),
+        async (encoded) => decode(await inner.requestUpdates(encoded), list(requestUpdateResult)),
       ),
-    readUpdates: async (updates) =>
-      decode(await inner.readUpdates(updates), list(shapes.updateState)),
+    readUpdates: async (updates) => decode(await inner.readUpdates(updates), list(updateState)),
     answerAwakeables: async (answers) =>
-      inner.answerAwakeables(await encode(answers, list(shapes.awakeableAnswer))),
+      inner.answerAwakeables(await encode(answers, list(awakeableAnswer))),
 
     // Streams
     appendChunks: async (requests) =>
-      inner.appendChunks(await encode(requests, list(shapes.appendChunks))),
-    readChunks: async (params) => decode(await inner.readChunks(params), shapes.chunkPage),
-    readStream: async (params) =>
-      decode(await inner.readStream(params), optional(shapes.streamPage)),
+      inner.appendChunks(await encode(requests, list(appendChunks))),
+    readChunks: async (params) => decode(await inner.readChunks(params), chunkPage),
+    readStream: async (params) => decode(await inner.readStream(params), optional(streamPage)),
 
     // Retries, forks and reads for operators
     findUnclaimedWork: (params) => inner.findUnclaimedWork(params),
     retryInstances: (retries) =>
-      walker.writeEach(retries, shapes.instanceRetry, {
+      walker.writeEach(retries, instanceRetry, {
         call: (encoded) => inner.retryInstances(encoded),
         failed: (error) => ({ kind: 'refused', error }),
       }),
     forkInstances: (forks) =>
-      walker.writeEach(forks, shapes.instanceFork, {
+      walker.writeEach(forks, instanceFork, {
         call: async (encoded) => {
           if (external !== undefined) await markForks(external, inner, encoded);
           return inner.forkInstances(encoded);
@@ -327,13 +353,13 @@ export function encodingProvider(
         failed: (error) => ({ kind: 'refused', error }),
       }),
     inspectInstance: async (params) =>
-      decode(await inner.inspectInstance(params), optional(shapes.instanceDetails)),
+      decode(await inner.inspectInstance(params), optional(instanceDetails)),
     inspectTurn: (instanceId) => inner.inspectTurn(instanceId),
     inspectInstances: async (params) =>
-      decode(await inner.inspectInstances(params), list(optional(shapes.inspectedInstance))),
+      decode(await inner.inspectInstances(params), list(optional(inspectedInstance))),
     readEvents: async ({ headBytes, ...params }) => {
       // A part of an encoded payload cannot be decoded.
-      const view = await decode(await inner.readEvents(params), optional(shapes.eventView));
+      const view = await decode(await inner.readEvents(params), optional(eventView));
       return view && withHeads(view, headBytes);
     },
     readTree: (params) => inner.readTree(params),
@@ -343,7 +369,7 @@ export function encodingProvider(
     listLimits: (params) => inner.listLimits(params),
     listLanes: (params) => inner.listLanes(params),
     readStates: async (requests) =>
-      decode(await inner.readStates(requests), list(optional(shapes.stateView))),
+      decode(await inner.readStates(requests), list(optional(stateView))),
   };
 }
 
@@ -360,7 +386,7 @@ async function decodeOutputs(
   hint: Extract<Hint, { readonly kind: 'finished' }>,
   outputs: ReadonlyMap<string, CompletedOutput>,
 ): Promise<Hint> {
-  const values = await walker.decode([...outputs.values()], list(shapes.completedOutput));
+  const values = await walker.decode([...outputs.values()], list(completedOutput));
   const readable = [...outputs.keys()].flatMap((id, index) => {
     const value = values[index];
     const isReadable = value !== undefined && (value.output === null || !isEncoded(value.output));
@@ -381,18 +407,12 @@ async function encodeSchedule(
   const context: EncodeContext = { schedule: write.name };
   if (!('plan' in write)) {
     const { definition, nextAt } = write;
-    const encoded = await walker.encode(
-      { definition, nextAt },
-      scheduleShapes.schedulePlan,
-      context,
-    );
+    const encoded = await walker.encode({ definition, nextAt }, schedulePlan, context);
     return { ...write, ...encoded };
   }
   const expected = write.plan(inner.clock?.now() ?? platform.now());
   const texts =
-    expected === undefined
-      ? undefined
-      : await walker.prepare(expected, scheduleShapes.schedulePlan, context);
+    expected === undefined ? undefined : await walker.prepare(expected, schedulePlan, context);
   const plan = (nowMs: number): SchedulePlan | undefined => {
     const planned = write.plan(nowMs);
     if (planned === undefined) return undefined;

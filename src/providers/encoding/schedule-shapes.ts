@@ -10,8 +10,7 @@ import type {
   ScheduleTick,
 } from '../contract/schedules.ts';
 import { fields, json, keep, list, nullable, payload, text, type Treatment } from './treatment.ts';
-
-import { newInstance, newTask } from './shapes.ts';
+import { newInstance, newTask } from './start-shapes.ts';
 
 const targets: {
   readonly task: Treatment<ScheduledTask>;

@@ -203,3 +203,6 @@ export function messageTreatment<T extends StoredMessage>(
   };
   return withData({ ...own, ...columns } as unknown as Fields<T>, messageData);
 }
+
+export const storedEvent = eventTreatment<StoredEvent>({});
+export const message = messageTreatment<StoredMessage>({});

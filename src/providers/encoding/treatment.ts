@@ -53,6 +53,13 @@ export function fields<T extends object>(
   };
 }
 
+/** The context of payloads that belong to the instance of a value. */
+export const ofInstance = ({
+  instanceId,
+}: {
+  readonly instanceId?: string | undefined;
+}): EncodeContext | undefined => (instanceId === undefined ? undefined : { instanceId });
+
 /** The fields of every variant of a union, by the value of the field that tells them apart. */
 export type Variants<T extends object, Tag extends keyof T> = {
   readonly [Value in T[Tag] & string]: Fields<Extract<T, { readonly [Key in Tag]: Value }>>;
@@ -156,6 +163,9 @@ export const failureText: Treatment<string | null> = (value, walk) => {
   const treated = failure(parsed, walk);
   return treated === parsed ? value : JSON.stringify(treated);
 };
+
+/** A failure as JSON text that is always given. */
+export const givenFailureText = failureText as Treatment<string>;
 
 /** Treats an object that is stored as JSON text. Damaged text stays as it is. */
 export function json<T extends object>(treatment: Treatment<T>): Treatment<string> {

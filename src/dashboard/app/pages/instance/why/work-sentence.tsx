@@ -12,7 +12,10 @@ export function attemptsOf({ attempt, maxAttempts }: WorkWait): string {
 
 /** The name of the step, or of the activity or task. */
 export function nameOfWork(wait: WorkWait): JSX.Element {
-  return <Strong>{('step' in wait ? wait.step : undefined) ?? wait.name}</Strong>;
+  const step = 'step' in wait ? wait.step : undefined;
+  // The name of the activity that calls a task has a prefix.
+  const name = wait.kind === 'activity' ? wait.name.replace(/^task:/, '') : wait.name;
+  return <Strong>{step ?? name}</Strong>;
 }
 
 /** Says what an activity, a task or a failure handler waits for. */
