@@ -4,6 +4,8 @@ export interface Platform {
   now(): number;
   /** Monotonic time, in milliseconds since an arbitrary origin. */
   monotonic(): number;
+  /** Time for which this process was not suspended, in milliseconds; `undefined` without a measurement. */
+  awake(): number | undefined;
   /** A number in [0, 1). Not for secrets. */
   random(): number;
   /** Fills an array with random bytes, for tokens and ids. */
@@ -25,6 +27,7 @@ const fillRandom = globalThis.crypto.getRandomValues.bind(globalThis.crypto);
 const system: Platform = {
   now: () => now(),
   monotonic: performance.now.bind(performance),
+  awake: () => undefined,
   random: () => random(),
   fillRandom: (bytes) => void fillRandom(bytes),
   setImmediate: (callback) => void setImmediate(callback),

@@ -228,7 +228,10 @@ export class Worker {
       ...turnParts,
       series: this.#context.series,
       isHeld: (lockToken) => this.#activityLeases.isHeld(lockToken),
-      onAcked: ({ item }) => this.#activityLeases.remove(item.lockToken),
+      onAcked: ({ item }, accepted) => {
+        this.#activityLeases.remove(item.lockToken);
+        if (accepted) this.#activities.committed(item);
+      },
       onFailQueued: (task) => this.#activities.expectOnFail(task),
     });
   }
@@ -383,7 +386,10 @@ export class Worker {
 
   #onHint(hint: Hint): void {
     if (hint.kind === 'cancelRequested') this.#onCancelRequested(hint);
-    if (hint.kind === 'changed' || hint.kind === 'committed') this.#timeouts.committed();
+    if (hint.kind === 'changed' || hint.kind === 'committed') {
+      this.#timeouts.committed();
+      this.#sessions.committed();
+    }
     if (hint.kind === 'changed') {
       this.#scheduler.changedElsewhere();
       this.#registration.changedElsewhere();

@@ -238,17 +238,20 @@ export class ActivityDispatcher {
 
   /**
    * Remembers an item that blocked the event loop past its lease. It fails at its next claim instead of running
-   * again.
+   * again, until an outcome of it is committed: the ack of that failure can get lost too.
    */
   #onBlocked(item: WorkItem, blockedMs: number): void {
     if (this.#blockedMs.size >= maxBlockedItems) this.#blockedMs.clear();
     this.#blockedMs.set(identityOf(item), blockedMs);
   }
 
+  /** Call after an outcome of an item was committed. */
+  committed(item: WorkItem): void {
+    if (this.#blockedMs.size > 0) this.#blockedMs.delete(identityOf(item));
+  }
+
   #blockedFailure(item: WorkItem, handler: WorkHandler | undefined): Failure {
-    const identity = identityOf(item);
-    const blockedMs = this.#blockedMs.get(identity) ?? 0;
-    this.#blockedMs.delete(identity);
+    const blockedMs = this.#blockedMs.get(identityOf(item)) ?? 0;
     return blockedFailure(
       handler?.label ?? `${item.kind} ${JSON.stringify(item.name)}`,
       blockedMs,

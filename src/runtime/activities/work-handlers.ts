@@ -173,9 +173,13 @@ function taskCallHandler(definition: TaskDefinition, limits: TaskLimits = {}): W
           return false;
         },
       }),
-    run: async (context, input, item) => {
-      await assertNotSkipped(definition, taskContext(context), input, item);
-      return definition.handler(taskContext(context), input);
+    run: (context, input, item) => {
+      const task = taskContext(context);
+      // Called in the same iteration, so that a handler that blocks the event loop is detected.
+      if (definition.condition === undefined) return definition.handler(task, input);
+      return assertNotSkipped(definition, task, input, item).then(() =>
+        definition.handler(task, input),
+      );
     },
   };
 }

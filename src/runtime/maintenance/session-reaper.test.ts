@@ -8,11 +8,15 @@ import { FakeClock } from '../../testing/fake-clock.ts';
 import { LateResults } from '../activities/late-results.ts';
 import { SessionReaper } from './session-reaper.ts';
 
-const idleMs = 2_000;
+const defaultIdleMs = 2_000;
 const session = { sessionId: 's', label: null, owner: null, leaseMs: 5_500, variables: {} };
 
 /** Starts a reaper over a store that records its queries. */
-async function startReaper(parts: Partial<Provider> = {}, logger: Logger = silentLogger) {
+async function startReaper(
+  parts: Partial<Provider> = {},
+  logger: Logger = silentLogger,
+  idleMs = defaultIdleMs,
+) {
   const clock = new FakeClock();
   const provider = await openSqlite({ path: ':memory:', clock });
   const queries: number[] = [];
@@ -42,8 +46,8 @@ async function startReaper(parts: Partial<Provider> = {}, logger: Logger = silen
 it('SessionReaper queries every idleMs without sessions', async () => {
   const { clock, queries } = await startReaper();
   const start = clock.now();
-  await clock.advance(5 * idleMs);
-  expect(queries.map((at) => at - start)).toEqual([0, 1, 2, 3, 4, 5].map((n) => n * idleMs));
+  await clock.advance(5 * defaultIdleMs);
+  expect(queries.map((at) => at - start)).toEqual([0, 1, 2, 3, 4, 5].map((n) => n * defaultIdleMs));
 });
 
 it('SessionReaper ends a session when its lease expires', async () => {
@@ -65,11 +69,27 @@ it('changed() wakes the reaper immediately', async () => {
   expect(await provider.getSessions(['s'])).toMatchObject([{ state: 'ended', end: 'shutdown' }]);
 });
 
+it('committed() wakes a reaper with a long poll interval once within 2 s', async () => {
+  const { clock, provider, reaper, queries } = await startReaper({}, silentLogger, 100_000);
+  const start = clock.now();
+  await clock.advance(500);
+  await provider.openSession(session);
+  await provider.shutdownSession({ sessionId: 's', mode: 'graceful', end: 'shutdown' });
+  for (let count = 0; count < 3; count++) reaper.committed();
+  await clock.advance(1_499);
+  expect(queries).toEqual([start]);
+  await clock.advance(1);
+  expect(await provider.getSessions(['s'])).toMatchObject([{ state: 'ended', end: 'shutdown' }]);
+  await clock.advance(10_000);
+  expect(queries[1]).toBe(start + 2_000);
+  expect(queries.length).toBeLessThanOrEqual(3);
+});
+
 it('SessionReaper does not poll for late results that it cannot dispose of', async () => {
   const nextAt = 1;
   const due = { sessionIds: [], hasAbandoned: true, nextAt };
   const { clock, queries } = await startReaper({ dueSessions: async () => due });
-  await clock.advance(3 * idleMs);
+  await clock.advance(3 * defaultIdleMs);
   expect(queries).toHaveLength(4);
 });
 

@@ -16,14 +16,20 @@ export interface SessionReaperParams {
 const maxDue = 100;
 /** Maximum jobs canceled in one transaction. */
 const maxJobs = 500;
+/** Minimum time between two queries that commits cause, in milliseconds. */
+const minCommitQueryMs = 2_000;
 
 /**
  * Ends expired and shut-down sessions, and cancels their jobs. Every worker has one; the store gives each session to
- * one of them at a time. Sleeps until the next lease expires.
+ * one of them at a time. Sleeps until the next lease expires. Commits wake it, because a session of another process may have
+ * changed or its last job may have ended.
  */
 export class SessionReaper {
   readonly #params: SessionReaperParams;
   readonly #loop: PeriodicLoop;
+  #lastRoundAt = -Infinity;
+  /** Whether a commit since the last round began has set the alarm. */
+  #isWoken = false;
 
   constructor(params: SessionReaperParams) {
     this.#params = params;
@@ -44,6 +50,14 @@ export class SessionReaper {
     this.#loop.wakeIn(0);
   }
 
+  /** Call after a commit of any process. Wakes the reaper, at most every 2 s, because few commits concern sessions. */
+  committed(): void {
+    if (this.#isWoken) return;
+    this.#isWoken = true;
+    const passedMs = this.#params.clock.monotonic() - this.#lastRoundAt;
+    this.#loop.wakeIn(Math.max(0, minCommitQueryMs - passedMs));
+  }
+
   async stop(): Promise<void> {
     await this.#loop.stop();
     await this.#params.lateResults.idle();
@@ -52,6 +66,8 @@ export class SessionReaper {
   /** Ends the due sessions. Returns how long to sleep, in milliseconds. */
   async #reapDue(): Promise<number> {
     const { store, clock, lateResults, idleMs } = this.#params;
+    this.#lastRoundAt = clock.monotonic();
+    this.#isWoken = false;
     const { sessionIds, hasAbandoned, nextAt } = await store.dueSessions(maxDue);
     for (const sessionId of sessionIds) await this.#settle(sessionId);
     const isBusy = hasAbandoned && (await lateResults.disposeDue());

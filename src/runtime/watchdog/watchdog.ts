@@ -1,5 +1,6 @@
 import { isMainThread, Worker as Thread } from 'node:worker_threads';
 import { systemClock, type Clock } from '../../model/clock.ts';
+import { platform } from '../../model/platform.ts';
 import type { Provider } from '../../providers/contract/provider.ts';
 import { reportSafely } from '../maintenance/reports.ts';
 import type { ResolvedOptions } from '../options.ts';
@@ -26,7 +27,7 @@ const awake = new Int32Array(new SharedArrayBuffer(4));
 
 /** Running time of the watchdog in milliseconds, modulo 2^32; `undefined` in a process without one. */
 export function watchdogMs(): number | undefined {
-  return thread === undefined ? undefined : Atomics.load(awake, 0);
+  return thread === undefined ? platform.awake() : Atomics.load(awake, 0);
 }
 
 /**
