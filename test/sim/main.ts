@@ -3,6 +3,7 @@
  *
  * `--seeds 100000 --from 1` runs many, on all cores. `--seed 17 --trace` prints all steps of one. `--seed 17 --shrink`
  * prints the timeline of the smallest run that fails in the same way. `--hashes` prints the hash of each trace.
+ * `--coverage` prints how many seeds reached each fault, program, operation and event.
  */
 import { spawn } from 'node:child_process';
 import { availableParallelism } from 'node:os';
@@ -20,6 +21,7 @@ const { values } = parseArgs({
     trace: { type: 'boolean', default: false },
     shrink: { type: 'boolean', default: false },
     hashes: { type: 'boolean', default: false },
+    coverage: { type: 'boolean', default: false },
     stride: { type: 'string' },
   },
 });
@@ -33,8 +35,14 @@ interface Sums {
   virtualMs: number;
 }
 
+/** The sums of one process, and how many of its seeds reached each name. */
+interface Part {
+  readonly sums: Sums;
+  readonly reached: readonly (readonly [string, number])[];
+}
+
 const usage =
-  'Usage: npm run sim -- [--seeds <n>] [--from <n>] [--processes <n>] [--hashes], or --seed <n> [--trace | --shrink]';
+  'Usage: npm run sim -- [--seeds <n>] [--from <n>] [--processes <n>] [--hashes] [--coverage], or --seed <n> [--trace | --shrink]';
 
 function count(text: string | undefined, otherwise: number): number {
   const value = text === undefined ? otherwise : Number(text);
@@ -45,8 +53,10 @@ function count(text: string | undefined, otherwise: number): number {
 /** Runs seeds in this process. Prints each failure, and the sums as JSON. */
 async function runSeeds(from: number, seeds: number, stride: number): Promise<void> {
   const sums: Sums = { seeds: 0, failed: 0, steps: 0, commits: 0, starts: 0, virtualMs: 0 };
+  const reached = new Map<string, number>();
   for (let seed = from; seed < from + seeds; seed += stride) {
     const report = await simulate({ seed });
+    for (const name of report.reached) reached.set(name, (reached.get(name) ?? 0) + 1);
     sums.seeds += 1;
     sums.steps += report.steps;
     sums.commits += report.commits;
@@ -57,11 +67,13 @@ async function runSeeds(from: number, seeds: number, stride: number): Promise<vo
     sums.failed += 1;
     console.log(`seed ${seed} failed: ${report.violations[0]}`);
   }
-  console.log(JSON.stringify(sums));
+  const part: Part = { sums, reached: [...reached] };
+  console.log(JSON.stringify(part));
 }
 
 /** Runs seeds in several processes. Prints failures as they happen. Returns the sums. */
 async function runProcesses(from: number, seeds: number, processes: number): Promise<Sums> {
+  const reached = new Map<string, number>();
   const total: Sums = { seeds: 0, failed: 0, steps: 0, commits: 0, starts: 0, virtualMs: 0 };
   const runs = Array.from({ length: processes }, async (_, index) => {
     const own = ['--from', `${from + index}`, '--seeds', `${Math.max(seeds - index, 0)}`];
@@ -75,12 +87,19 @@ async function runProcesses(from: number, seeds: number, processes: number): Pro
         continue;
       }
       hasEnded = true;
-      const sums = JSON.parse(line) as Sums;
+      const part = JSON.parse(line) as Part;
+      const { sums } = part;
+      for (const [name, count] of part.reached) reached.set(name, (reached.get(name) ?? 0) + count);
       for (const key of Object.keys(total) as (keyof Sums)[]) total[key] += sums[key];
     }
     if (!hasEnded) total.failed += 1;
   });
   await Promise.all(runs);
+  if (values.coverage) {
+    for (const [name, count] of [...reached].toSorted(([a], [b]) => (a < b ? -1 : 1))) {
+      console.log(`reached ${name}: ${count}`);
+    }
+  }
   return total;
 }
 

@@ -24,4 +24,39 @@ export const regressionSeeds: readonly RegressionSeed[] = [
     found:
       'an onFail handler started after its lease had ended, because its run was read after the check',
   },
+  {
+    seed: 6546,
+    found: 'a session that another process closed ended only at the next poll of the reaper',
+  },
+  {
+    seed: 9768,
+    found:
+      'a run failed as blocked, because the simulation had no watchdog to see that its process was suspended',
+  },
+  {
+    seed: 104_461,
+    found: 'an activity failed as blocked, because the simulation had no watchdog',
+  },
+  {
+    seed: 102_644,
+    found: 'the reference model expected a timer turn to see a message that came after its time',
+  },
+  {
+    seed: 107_249,
+    found: 'the reference model expected a timer turn to see a message that came after its time',
+  },
+  {
+    seed: 136_657,
+    found:
+      'a handler that blocked its process started again, because the ack of its failure was lost',
+  },
+  {
+    seed: 138_656,
+    found: 'a task that an orchestration called blocked its process, and started again',
+  },
+  {
+    seed: 141_431,
+    found:
+      'the check expected that the runs of a batch that blocked its process do not start again',
+  },
 ];

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { glob } from 'node:fs/promises';
 import { promisify } from 'node:util';
 import { expect, it } from 'vitest';
+import { expectedCoverage } from './coverage.ts';
 import { regressionSeeds } from './regression-seeds.ts';
 import { simulate } from './simulation.ts';
 
@@ -20,10 +21,14 @@ function hashesOf(output: string): readonly string[] {
   return lines.toSorted((a, b) => Number(a.split(' ')[0]) - Number(b.split(' ')[0]));
 }
 
-it('no seed of the simulation violates a rule', async () => {
-  const output = await sim('--seeds', `${seeds}`);
-  expect(output.split('\n').filter((line) => line.includes(' failed: '))).toEqual([]);
+it('no seed violates a rule, and the seeds reach every fault, program and operation', async () => {
+  const output = await sim('--seeds', `${seeds}`, '--coverage');
+  const lines = output.split('\n');
+  expect(lines.filter((line) => /^seed \d+ failed: /.test(line))).toEqual([]);
   expect(output).toContain(`${seeds} seeds in `);
+  if (seeds < 2_000) return;
+  const reached = new Set(lines.flatMap((line) => /^reached (.*): \d+$/.exec(line)?.[1] ?? []));
+  expect(expectedCoverage.filter((name) => !reached.has(name))).toEqual([]);
 }, 600_000);
 
 it('regression seeds pass', async () => {

@@ -9,6 +9,7 @@ import { Fleet, type Member } from './engine/fleet.ts';
 import { World, type SimProcess } from './engine/scheduler.ts';
 import { openSimStore, type SimStore } from './engine/sim-store.ts';
 import { chooseWeather, type Weather } from './engine/weather.ts';
+import { reachedBy, reachedByWeather } from './coverage.ts';
 import { describeCall } from './engine/describe-call.ts';
 import { createWorkload, type Workload } from './programs/workload.ts';
 import type { PlantedBug } from './planted-bugs/planted-bug.ts';
@@ -35,6 +36,8 @@ export interface SimulationReport {
   readonly starts: number;
   readonly virtualMs: number;
   readonly weather: Weather;
+  /** The faults, programs and operations that it reached. */
+  readonly reached: ReadonlySet<string>;
 }
 
 /** How long faults happen, and how long everything may take after that. In virtual milliseconds. */
@@ -67,6 +70,7 @@ export class Simulation {
     world.storeNow = now;
     this.weather = { ...chooseWeather(world.decisions), ...bug?.weather };
     world.canStall = this.weather.stalls;
+    for (const name of reachedByWeather(this.weather)) world.reached.add(name);
     this.claims = new ClaimCheck(world, now);
     this.model = new ModelCheck(world, provider, now);
     const network = new Network({
@@ -83,6 +87,7 @@ export class Simulation {
           const { length } = JSON.stringify(call.result) ?? '';
           world.note(`commits ${call.method}: ${length} characters`);
           onCommitted?.(call, now());
+          for (const name of reachedBy(call)) world.reached.add(name);
           this.claims.observe(call);
           this.model.observe(call);
           this.workload.observe(call);
@@ -269,5 +274,6 @@ export async function simulate(options: SimulationOptions): Promise<SimulationRe
     starts: [...(simulation?.claims.starts.values() ?? [])].reduce((sum, count) => sum + count, 0),
     virtualMs: Math.round(world.now),
     weather: simulation?.weather ?? chooseWeather(world.decisions),
+    reached: world.reached,
   };
 }

@@ -276,7 +276,7 @@ function observeItemCall(
 
 function observeTurnAck(
   model: ReferenceModel,
-  { incarnation, executionId, lockTokens, turn }: TurnAck,
+  { incarnation, executionId, lockTokens, timers = [], asOfMs = Infinity, turn }: TurnAck,
   claimed: Parameters<ReferenceModel['commitTurn']>[2],
   now: number,
 ): void {
@@ -298,10 +298,15 @@ function observeTurnAck(
   for (const event of turn.events.map(decodeEvent)) {
     if (event.kind === 'activityFailed') failed.add(event.operation);
   }
+  // A turn that fires timers leaves messages that came after its time. Its own outcomes go before them.
+  const { delivered } = instance;
+  const late = timers.length > 0 ? delivered.findIndex(({ at }) => at > asOfMs) : -1;
+  const later = late < 0 ? [] : delivered.splice(late);
   for (const item of held) {
     model.expect(!item.flagged, `a turn in memory of ${id} acked an item that should stop`);
     model.settle(item, failed.has(item.operation) ? 'failed' : 'completed');
   }
-  instance.claimed = instance.delivered.length;
+  instance.claimed = delivered.length;
   model.commitTurn(instance, turn, claimed);
+  delivered.push(...later);
 }

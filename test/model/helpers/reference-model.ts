@@ -47,6 +47,8 @@ export interface Delivered {
     'completed' | 'failed' | 'canceled' | 'event' | 'cancel' | 'childEnded' | 'childCanceled';
   readonly execution: number | null;
   readonly operation: number | null;
+  /** When it became visible, by the store's clock. */
+  readonly at: number;
 }
 
 /** A turn, and how many of the delivered messages it may have received. */
@@ -371,8 +373,9 @@ export class ReferenceModel {
       this.deliver(instance, { kind: how, execution, operation });
   }
 
-  deliver(instance: ModelInstance, message: Delivered): void {
-    if (!isTerminal(instance.status) && !instance.closing) instance.delivered.push(message);
+  deliver(instance: ModelInstance, message: Omit<Delivered, 'at'>): void {
+    if (isTerminal(instance.status) || instance.closing) return;
+    instance.delivered.push({ ...message, at: this.#now() });
   }
 
   /** Compares a stored instance with the model. */

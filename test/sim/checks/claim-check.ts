@@ -18,6 +18,11 @@ interface Claim {
   readonly cancel: boolean;
 }
 
+interface Definition {
+  readonly kind: string;
+  readonly name: string;
+}
+
 type Call<M extends keyof Provider> = Provider[M] extends (
   ...args: infer Args
 ) => Promise<infer Result>
@@ -79,6 +84,16 @@ export class ClaimCheck {
       case 'retryWorkItems':
       case 'abandonOrchestrationItems':
         return this.#handedBack(call);
+      case 'pauseDefinitions':
+        for (const { kind, name } of args[0] as readonly Definition[]) {
+          this.#paused.add(`${kind} ${name}`);
+        }
+        return;
+      case 'resumeDefinitions':
+        for (const { kind, name } of args[0] as readonly Definition[]) {
+          this.#paused.delete(`${kind} ${name}`);
+        }
+        return;
       case 'transact':
         return this.#transacted({ process, method, args, result });
       default:
@@ -124,6 +139,18 @@ export class ClaimCheck {
     }
   }
 
+  /** The handler of an item blocks the event loop of its process past its lease. */
+  blocks(process: SimProcess, key: string): void {
+    const keys = this.#blockedIn.get(process) ?? new Set();
+    this.#blockedIn.set(process, keys.add(key));
+    this.#blocked.add(key);
+  }
+
+  /** Whether a handler of an instance, or of one whose id begins with it, blocked an event loop past its lease. */
+  hasBlocked(instanceId: string): boolean {
+    return [...this.#blocked].some((key) => key.startsWith(instanceId));
+  }
+
   /** A handler starts. */
   started(process: SimProcess, key: string, signal: AbortSignal): void {
     const world = this.#world;
@@ -135,6 +162,9 @@ export class ClaimCheck {
     this.#signals.set(own.token, signal);
     if (this.#toldToStop.get(process)?.has(own.token) === true) {
       return world.violate(`${process.name} starts ${key} after its cancel was delivered`);
+    }
+    if (this.#blockedIn.get(process)?.has(key) === true) {
+      return world.violate(`${process.name} starts ${key} again, which blocked its event loop`);
     }
     if (own.cancel) return world.violate(`${process.name} starts ${key}, which it got as canceled`);
     // It cannot check its lease after it was stopped in the middle of a step.
@@ -174,6 +204,10 @@ export class ClaimCheck {
   }
 
   readonly #known = new WeakSet<Claim>();
+  readonly #blocked = new Set<string>();
+  /** The paused definitions. */
+  readonly #paused = new Set<string>();
+  readonly #blockedIn = new WeakMap<SimProcess, Set<string>>();
 
   #isKnown(claim: Claim): boolean {
     return this.#known.has(claim);
@@ -198,6 +232,8 @@ export class ClaimCheck {
     if (holder !== undefined && !holder.isFree && holder.until > this.#now()) {
       this.#world.violate(`${process.name} claims ${key} while ${holder.process.name} holds it`);
     }
+    const hasExpired = holder !== undefined && !holder.isFree && holder.until <= this.#now();
+    if (hasExpired) this.#world.reached.add('fault leaseExpired');
     const held: Claim = { ...claim, process, isFree: false };
     this.#holders.set(key, held);
     this.#byToken.set(claim.token, held);
@@ -214,8 +250,14 @@ export class ClaimCheck {
     for (const { operation, lockToken: token } of claimed) {
       const item = turn.workItems.find((one) => one.operation === operation);
       const until = this.#now() + (item?.claimMs ?? 0);
+      if (item !== undefined) this.#expectNotPaused({ kind: 'activity', name: item.name });
       this.#claim(process, { key: `${instance}.${operation}`, token, until, cancel: false });
     }
+  }
+
+  #expectNotPaused({ kind, name }: Definition): void {
+    if (!this.#paused.has(`${kind} ${name}`)) return;
+    this.#world.violate(`${kind} ${name} was claimed while its definition is paused`);
   }
 
   #created(process: SimProcess, { args, result }: Call<'createInstances'>): void {
@@ -233,6 +275,7 @@ export class ClaimCheck {
     for (const item of result) {
       const until = this.#now() + args[0].lockMs;
       const cancel = item.cancel !== null;
+      if (!cancel) this.#expectNotPaused(item);
       this.#claim(process, { key: itemKey(item), token: item.lockToken, until, cancel });
     }
   }
@@ -281,8 +324,17 @@ export class ClaimCheck {
           `${this.#byToken.get(lockToken)?.key} is poison, although its code is not`,
         );
       }
+      if (outcome.kind === 'failed') this.#expectBlocked(lockToken, outcome.failure);
       if (outcome.kind !== 'skipped') this.#settle(lockToken, acked);
     }
+  }
+
+  /** Only a handler that blocked the event loop fails for it: a suspended process does not. */
+  #expectBlocked(lockToken: string, failure: string): void {
+    const key = this.#byToken.get(lockToken)?.key;
+    if (key === undefined || this.#blocked.has(key) || !failure.includes('"EVENT_LOOP_BLOCKED"'))
+      return;
+    this.#world.violate(`${key} failed as if it had blocked the event loop`);
   }
 
   #renewed({ args, result }: Call<'renewWorkItemLocks'> | Call<'renewOrchestrationLocks'>): void {

@@ -72,7 +72,9 @@ export class Network {
     const world = this.#world;
     const isLoss = fault === 'wakeLost' || fault === 'hintLost';
     if (world.isHealing) return isLoss && this.#weather.deafEnd;
-    return world.decisions.happens(`${fault}:${where}`, this.#weather.rates[fault] ?? 0);
+    const happens = world.decisions.happens(`${fault}:${where}`, this.#weather.rates[fault] ?? 0);
+    if (happens) world.reached.add(`fault ${fault}`);
+    return happens;
   }
 
   /** A killed process: some of its requests never reach the store. */
@@ -80,6 +82,7 @@ export class Network {
     for (const request of this.#inFlight.get(process) ?? []) {
       if (this.#world.decisions.happens(`lostAtKill:${process.name}`, 0.5)) {
         request.isLost = true;
+        this.#world.reached.add('fault lostAtKill');
         request.abort();
       }
     }
@@ -215,6 +218,7 @@ export class Network {
     if (this.#answered.length === 0) return;
     const answered = this.#answered.sort((a, b) => (a.order === b.order ? 0 : a.order - b.order));
     this.#answered = [];
+    if (answered.length > 1) this.#world.reached.add('fault groupCommit');
     for (const { observe } of answered) observe();
     this.#observer.settled();
   }

@@ -31,7 +31,7 @@ interface FleetParams {
 }
 
 /** Times of the workers, in milliseconds. */
-const workerTimes = {
+export const workerTimes = {
   activityLease: 300,
   orchestrationLease: 200,
   cancelGrace: 120,
@@ -84,7 +84,6 @@ export class Fleet {
       activityConcurrency: slotsPerWorker,
       stepConcurrency: slotsPerWorker,
       maxClaims: 25,
-      deterministicGlobals: false,
       logger: silentLogger,
       heartbeat: 1_000,
       ...(isOldBuild && { buildId: 'old' }),

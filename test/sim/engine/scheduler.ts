@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Clock } from '../../../src/model/clock.ts';
-import { replacePlatform } from '../../../src/model/platform.ts';
+import { platform, replacePlatform, type Platform } from '../../../src/model/platform.ts';
 import { resetRandomPool } from '../../../src/model/values/random-id.ts';
 import { Decisions, seededRandom } from './decisions.ts';
 
@@ -15,8 +15,12 @@ interface Task {
 }
 
 const realSetImmediate = globalThis.setImmediate;
+/** The functions of production, before a world replaces them. */
+const system: Platform = { ...platform };
 const startAt = Date.UTC(2030, 0, 1);
 const stallChance = 0.0004;
+/** About a hundred times the steps of most seeds. */
+const maxSteps = 150_000;
 
 /**
  * A simulated process: a queue of steps and a clock. A stopped process runs no step. A killed one loses all of them.
@@ -34,6 +38,7 @@ export class SimProcess {
   readonly #world: World;
   #busyUntil = 0;
   #stoppedUntil = 0;
+  #stalledMs = 0;
 
   constructor(world: World, name: string) {
     this.#world = world;
@@ -58,6 +63,11 @@ export class SimProcess {
     return Math.max(this.#busyUntil, this.#stoppedUntil);
   }
 
+  /** Its time without the stalls inside steps, as its watchdog measures it. */
+  get awakeMs(): number {
+    return this.at - this.#stalledMs;
+  }
+
   /** Uses the CPU. */
   burn(ms: number): void {
     this.#busyUntil = this.at + ms;
@@ -77,9 +87,11 @@ export class SimProcess {
       world.decisions.happens(`stall:${this.name}`, stallChance)
     ) {
       this.stalledIn = world.steps;
-      const ms = 20 + world.decisions.draw('stall ms') * 800;
-      world.note(`${this.name} stalls for ${Math.round(ms)} ms`);
-      this.burn(Math.round(ms));
+      const ms = Math.round(20 + world.decisions.draw('stall ms') * 800);
+      world.note(`${this.name} stalls for ${ms} ms`);
+      world.reached.add('fault stall');
+      this.#stalledMs += ms;
+      this.burn(ms);
     }
     return this.at;
   }
@@ -109,6 +121,8 @@ export class World {
   /** Faults have ended. */
   isHealing = false;
   canStall = false;
+  /** The faults, programs and operations that this seed has reached. */
+  readonly reached = new Set<string>();
   /** Called after each step. */
   afterStep: () => void = () => undefined;
   /** The store's wall clock at the current time of the world, once the store is open. */
@@ -199,8 +213,14 @@ export class World {
     this.#ended = replacePlatform({
       now: () => this.current.clock.now(),
       monotonic: () => this.current.clock.monotonic(),
-      random,
+      awake: () => this.current.awakeMs,
+      random: () => {
+        system.random();
+        return random();
+      },
       fillRandom: (bytes) => {
+        // Throws where the patched globals would make production throw.
+        system.fillRandom(new Uint8Array(1));
         for (let index = 0; index < bytes.length; index++) bytes[index] = random() * 256;
       },
       setImmediate: (callback) => {
@@ -268,6 +288,7 @@ export class World {
     const next = this.#next(until);
     if (next === undefined) return false;
     this.steps += 1;
+    if (this.steps > maxSteps) this.violate(`it does not end within ${maxSteps} steps`);
     const process = next instanceof SimProcess ? next : next.process;
     this.current = process;
     try {

@@ -1,3 +1,5 @@
+import { platform, type Platform } from '../../../src/model/platform.ts';
+import { Batch } from '../../../src/runtime/batches/batch.ts';
 import { CompletionWaiter } from '../../../src/client/waiting/completion-waiter.ts';
 import { LiveSession } from '../../../src/jobs/live-session.ts';
 import { DeferredWrites } from '../../../src/providers/sqlite/batches/deferred-writes.ts';
@@ -36,6 +38,18 @@ function replace<T extends object & { [K in keyof T]: T[K] }>(
 }
 
 const never = () => () => undefined;
+
+/** Replaces a function of the simulated platform. */
+function replacePlatformFunction<Name extends keyof Platform>(
+  name: Name,
+  replacement: Platform[Name],
+): () => () => void {
+  return () => {
+    const original = platform[name];
+    platform[name] = replacement;
+    return () => void (platform[name] = original);
+  };
+}
 
 /** Guards of the runtime, the client and the SQLite provider, removed one by one. */
 export const engineBugs: readonly PlantedBug[] = [
@@ -197,5 +211,30 @@ export const engineBugs: readonly PlantedBug[] = [
       'waitForOutput',
       () => () => new Promise<never>(() => undefined),
     ),
+  },
+  {
+    fault: 'a handler that blocked its process past its lease starts again',
+    breakEngine: replacePlatformFunction('awake', () => 0),
+    weather: { burns: true },
+  },
+  {
+    fault: 'a run is not aborted when its worker stops',
+    breakEngine: replace(ActivityRun, 'abort', never),
+  },
+  {
+    fault: 'a batch does not close when its wait has passed',
+    breakEngine: replace(Batch, 'close', never),
+  },
+  {
+    fault: 'a settled item stays in the queue',
+    breakEngine: replace(WorkItems, 'delete', never),
+  },
+  {
+    fault: 'a closing instance never becomes canceled',
+    breakEngine: replace(InstanceStops, 'finishClosing', () => () => true),
+  },
+  {
+    fault: 'a withdrawn operation is not canceled',
+    breakEngine: replace(ItemCancels, 'cancelOperations', () => () => []),
   },
 ];

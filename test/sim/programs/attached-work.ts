@@ -7,6 +7,10 @@ import type { Simulation } from '../simulation.ts';
 import type { WorkPart } from './workload.ts';
 
 const chunkCount = 3;
+const retry = { maxAttempts: 3, initialDelay: 20 } as const;
+/** With this value, the first attempt of a step of the flow fails. */
+const failingTop = 6;
+const overlaps = ['skip', 'allow', 'buffer', 'cancelRunning'] as const;
 
 /** Flows, schedules with retention, and jobs with sessions and streams. */
 export class AttachedWork implements WorkPart {
@@ -14,6 +18,7 @@ export class AttachedWork implements WorkPart {
   readonly #open = new Set<string>();
   #ticks = 0;
   #hasSchedule = false;
+  #isTriggered = false;
   #putAt = Infinity;
 
   constructor(simulation: Simulation) {
@@ -42,12 +47,12 @@ export class AttachedWork implements WorkPart {
         }
         return `c:${input}`;
       },
-      { retry: { maxAttempts: 3, initialDelay: 20 } },
+      { retry },
     );
     const tick = task('tick', async (ctx) => {
       claims.started(process, ctx.idempotencyKey, ctx.signal);
-      await pass();
       this.#ticks += 1;
+      await pass();
     });
     const policies = [{ names: 'tick', keepFor: 400 }];
     const retention = { policies, interval: '1s' };
@@ -61,8 +66,9 @@ export class AttachedWork implements WorkPart {
         await pass();
         return input + 1;
       })
-      .step('left', { needs: ['top'] }, async (_, { top }) => {
+      .step('left', { needs: ['top'], retry }, async (ctx, { top }) => {
         await pass();
+        if (top === failingTop && ctx.attempt === 1) throw new Error('the first attempt fails');
         return top * 10;
       })
       .step('right', { needs: ['top'] }, (_, { top }) => `<${top}>`)
@@ -83,14 +89,17 @@ export class AttachedWork implements WorkPart {
     const { world, fleet } = this.#simulation;
     this.#open.add('flow');
     const diamond = this.#diamond(() => Promise.resolve());
+    const input = world.decisions.happens('flow fails', 0.5) ? failingTop - 1 : 4;
     this.#simulation.act(
       () => fleet.clients[0],
       delayMs,
       'run a flow',
       async (client) => {
-        const run = await client.runFlow(diamond, 4, { id: 'd0' });
+        const run = await client.runFlow(diamond, input, { id: 'd0' });
         const output = await run.result();
-        if (output !== '50 <5>') world.violate(`the flow returned ${JSON.stringify(output)}`);
+        world.reached.add('program flow');
+        if (output !== `${input + 1}0 <${input + 1}>`)
+          world.violate(`the flow returned ${JSON.stringify(output)}`);
         this.#open.delete('flow');
       },
     );
@@ -100,13 +109,26 @@ export class AttachedWork implements WorkPart {
     const { fleet, world } = this.#simulation;
     this.#hasSchedule = true;
     this.#open.add('schedule');
+    const overlap = overlaps[world.decisions.pick('overlap', overlaps.length)] ?? 'skip';
+    this.#isTriggered = world.decisions.happens('trigger', 0.4);
+    const pauseMs = world.decisions.happens('pause schedule', 0.3)
+      ? Math.floor(world.decisions.draw('pause ms') * 500)
+      : 0;
     this.#simulation.act(
       () => fleet.clients[1],
       delayMs,
       'put a schedule',
       async (client) => {
-        await client.schedules.put('every', { every: '1s', task: 'tick', overlap: 'skip' });
+        await client.schedules.put('every', { every: '1s', task: 'tick', overlap });
         this.#putAt = Math.min(this.#putAt, world.now);
+        world.reached.add(`program schedule ${overlap}`);
+        if (this.#isTriggered) await client.schedules.trigger('every', { key: 'now' });
+        if (pauseMs === 0) return;
+        await client.schedules.pause('every');
+        await new Promise<void>((resolve) => {
+          world.add(world.store, 'pauses the schedule', resolve, pauseMs);
+        });
+        await client.schedules.resume('every');
       },
     );
   }
@@ -115,6 +137,7 @@ export class AttachedWork implements WorkPart {
     const { world, fleet } = this.#simulation;
     this.#open.add(id);
     const closesEarly = world.decisions.happens('close job', 0.25);
+    const drains = world.decisions.happens('drain session', 0.4);
     this.#simulation.act(
       () => fleet.clients[1],
       delayMs,
@@ -136,6 +159,9 @@ export class AttachedWork implements WorkPart {
             const last = distinct.slice(-chunkCount).join();
             if (last !== '0,1,2') world.violate(`job ${id} streamed ${chunks.join()}`);
           }
+          // The drain waits for the job that its caller has left.
+          if (drains) await session.shutdown('graceful');
+          world.reached.add(`program session ${drains ? 'drained' : 'closed'}`);
         } catch (error) {
           if (error instanceof ProviderError || !isPerdureError(error)) throw error;
           // A client that is stopped for long loses its session; an attempt can fail for good.
@@ -158,7 +184,7 @@ export class AttachedWork implements WorkPart {
       'delete the schedule',
       async (client) => {
         const runs = this.#countTicks();
-        const most = Math.floor((elapsedMs + 3_000) / 1_000) + 1;
+        const most = Math.floor((elapsedMs + 3_000) / 1_000) + 1 + (this.#isTriggered ? 1 : 0);
         if (runs > most)
           world.violate(`the schedule started ${runs} runs, at most ${most} are due`);
         if (this.#ticks === 0 && world.now > this.#putAt + 3_000) {

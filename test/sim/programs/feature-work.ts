@@ -6,6 +6,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Definitions } from '../engine/fleet.ts';
 import type { SimProcess } from '../engine/scheduler.ts';
 import type { Simulation } from '../simulation.ts';
+import { burnCpu } from './handler-time.ts';
 import type { WorkPart } from './workload.ts';
 
 const kinds = [
@@ -23,6 +24,8 @@ const kinds = [
   'select',
   'detached',
   'child',
+  'globals',
+  'orphan',
   'again',
 ] as const;
 
@@ -49,6 +52,8 @@ interface Run {
   result?: { readonly output?: unknown; readonly code?: string };
 }
 
+const endless: Operation = { do: 'sleep', label: 'endless', fails: false };
+
 const retry = { maxAttempts: 4, initialDelay: 20, jitter: 0.5 } as const;
 
 /**
@@ -68,6 +73,7 @@ export class FeatureWork implements WorkPart {
     const { claims } = this.#simulation;
     const work = activity('feature work', async (ctx, input: Operation) => {
       claims.started(process, ctx.idempotencyKey, ctx.signal);
+      burnCpu(this.#simulation, process, [ctx.idempotencyKey]);
       await this.#pass(process, ctx.signal);
       ctx.throwIfCanceled();
       if (input.fails && ctx.attempt === 1) throw new Error('the first attempt fails');
@@ -99,7 +105,7 @@ export class FeatureWork implements WorkPart {
       const operations = randomOperations(draw, id, 0);
       const delayMs = Math.floor(draw() * 200);
       const starter = draw();
-      const times = Array.from({ length: 4 }, () => 50 + Math.floor(draw() * 1_500));
+      const times = Array.from({ length: 4 }, () => 20 + Math.floor(draw() ** 3 * 1_500));
       if (!decisions.happens(`start:${id}`, 1)) continue;
       const program = { operations, output: [] };
       const run: Run = { id, program, isStarted: false, mayStop: false, chunks: [] };
@@ -140,7 +146,7 @@ export class FeatureWork implements WorkPart {
         if (operation === 'cancel') run.mayStop = true;
         this.#simulation.act(
           () => fleet.clients[1],
-          times[nth] ?? 0,
+          delayMs + (times[nth] ?? 0),
           `${operation} ${id}`,
           (client) => {
             if (operation === 'update') return client.update(id, 'go', 1, { key: `${id} ${nth}` });
@@ -176,7 +182,7 @@ export class FeatureWork implements WorkPart {
   }
 
   async check(): Promise<void> {
-    const { world, store } = this.#simulation;
+    const { world, store, claims } = this.#simulation;
     for (const { id, program, result, mayStop, chunks } of this.#runs) {
       const expected = outputOf(program.operations);
       if (result?.code === undefined) {
@@ -189,7 +195,9 @@ export class FeatureWork implements WorkPart {
         if (chunks.length > 0 && !isDeepStrictEqual(chunks, emitted)) {
           world.violate(`${id} streamed ${JSON.stringify(chunks)}, not ${JSON.stringify(emitted)}`);
         }
-      } else if (!mayStop) world.violate(`${id} ended with ${result.code}`);
+      } else if (!mayStop && !claims.hasBlocked(id)) {
+        world.violate(`${id} ended with ${result.code}`);
+      }
     }
     const twice = store.db
       .prepare('SELECT key, count(*) AS count FROM app_writes GROUP BY key HAVING count(*) > 1')
@@ -210,11 +218,8 @@ export class FeatureWork implements WorkPart {
 
   /** Takes some time of the process. */
   async #pass(process: SimProcess, signal: AbortSignal): Promise<void> {
-    const { world, weather, claims } = this.#simulation;
+    const { world, claims } = this.#simulation;
     const { decisions } = world;
-    if (weather.burns && decisions.happens(`burn:${process.name}`, 0.1)) {
-      process.burn(Math.floor(decisions.draw('burn ms') * 200));
-    }
     const ms = decisions.happens(`handler slow:${process.name}`, 0.15)
       ? 100 + Math.floor(decisions.draw('feature slow ms') * 500)
       : decisions.pick(`handler ms:${process.name}`, 10);
@@ -252,6 +257,7 @@ export class FeatureWork implements WorkPart {
     const output = [...program.output];
     for (const [index, operation] of program.operations.entries()) {
       const { label, fails } = operation;
+      this.#simulation.world.reached.add(`program ${operation.do}`);
       switch (operation.do) {
         case 'call':
           output.push(await ctx.call(work, operation, { retry }));
@@ -262,6 +268,7 @@ export class FeatureWork implements WorkPart {
               'step',
               async (step) => {
                 this.#simulation.claims.startedStep(process, step.idempotencyKey);
+                burnCpu(this.#simulation, process, []);
                 await this.#pass(process, step.signal);
                 step.signal.throwIfAborted();
                 if (fails && step.attempt === 1) throw new Error('the first attempt fails');
@@ -280,7 +287,7 @@ export class FeatureWork implements WorkPart {
           );
           break;
         case 'sleep':
-          await ctx.sleep(fails ? 300 : 30);
+          await ctx.sleep(label === endless.label ? '1h' : fails ? 300 : 30);
           break;
         case 'update':
           // Waits for an update, but not forever.
@@ -333,6 +340,18 @@ export class FeatureWork implements WorkPart {
             ),
           );
           break;
+        case 'globals': {
+          // The step runs once, so a replay compares its own values with those of the first run.
+          const values = [Date.now(), new Date().getTime(), Math.random(), crypto.randomUUID()];
+          output.push(isDeepStrictEqual(await ctx.run('globals', () => values), values));
+          break;
+        }
+        case 'orphan':
+          // The end of this execution cancels the child, which would outlast the simulation.
+          ctx
+            .child('features', { operations: [endless], output: [] }, { id: `${label}~o` })
+            .catch(() => undefined);
+          break;
         case 'again':
           await ctx.updatesSettled();
           return ctx.continueAsNew({ operations: program.operations.slice(index + 1), output });
@@ -375,6 +394,7 @@ function outputOf(operations: readonly Operation[]): readonly unknown[] {
       case 'all':
         return [[`r:${label}`, `s:${label}`, `r:${label}b`]];
       case 'select':
+      case 'globals':
         return [true];
       case 'child':
         return [outputOf(operation.child ?? [])];

@@ -5,6 +5,7 @@ import { scriptPrefix } from '../checks/model-check.ts';
 import type { Definitions, Member } from '../engine/fleet.ts';
 import type { SimProcess } from '../engine/scheduler.ts';
 import type { Simulation } from '../simulation.ts';
+import { burnCpu } from './handler-time.ts';
 import { randomScript } from './scripts.ts';
 import type { WorkPart } from './workload.ts';
 
@@ -44,9 +45,11 @@ export class ScriptWork implements WorkPart {
       const script = randomScript(draw);
       if (!decisions.happens(`start:${id}`, 1)) continue;
       this.#started.set(id, script);
-      this.#start(id, Math.floor(draw() * 200));
+      const startMs = Math.floor(draw() * 200);
+      this.#start(id, startMs);
       for (const [operation, probability] of operations) {
-        const delayMs = 20 + Math.floor(draw() * 2_200);
+        // Most instances end within 200 ms: most operations come early.
+        const delayMs = startMs + Math.floor(draw() ** 3 * 2_000);
         if (decisions.happens(`${operation}:${id}`, probability))
           this.#operate(id, operation, delayMs);
       }
@@ -61,8 +64,17 @@ export class ScriptWork implements WorkPart {
         ? fleet.workers[Math.floor(chooser * 2 * fleet.workers.length)]
         : fleet.clients[0];
     this.#simulation.act(starter, delayMs, `start ${id}`, (client) =>
-      client.start('scripted', this.#started.get(id), { id }),
+      client.start('scripted', this.#reach(id), { id }),
     );
+  }
+
+  /** Returns the script of an instance that starts. */
+  #reach(id: string): Script | undefined {
+    const script = this.#started.get(id);
+    for (const step of script?.steps ?? []) {
+      this.#simulation.world.reached.add(`program script ${step.do}`);
+    }
+    return script;
   }
 
   #operate(id: string, operation: (typeof operations)[number][0], delayMs: number): void {
@@ -75,6 +87,7 @@ export class ScriptWork implements WorkPart {
       delayMs,
       `${operation} ${id}`,
       async (one): Promise<unknown> => {
+        world.reached.add(`operation ${operation}`);
         switch (operation) {
           case 'cancel': {
             const reason = isFirst ? 'a' : 'b';
@@ -120,18 +133,15 @@ export class ScriptWork implements WorkPart {
 
   /** Works for a time, may use the CPU, and fails sometimes. Ignores its signal if it is deaf. */
   async #handle(process: SimProcess, ctx: ActivityContext, input: WorkInput): Promise<string> {
-    const { world, claims, weather } = this.#simulation;
+    const { world, claims } = this.#simulation;
     claims.started(process, ctx.idempotencyKey, ctx.signal);
+    if (input.label === 'clean-up') world.reached.add('program shield');
     const { decisions } = world;
     const where = `${ctx.instanceId} ${input.label}`;
     const ms = decisions.happens(`handler slow:${where}`, 0.25)
       ? 100 + Math.floor(decisions.draw('handler slow ms') * 600)
       : decisions.pick(`handler ms:${where}`, 20);
-    if (weather.burns && decisions.happens(`burn:${where}`, 0.15)) {
-      const burntMs = Math.floor(decisions.draw('burn ms') * 250);
-      world.note(`${process.name} computes for ${burntMs} ms`);
-      process.burn(burntMs);
-    }
+    burnCpu(this.#simulation, process, [ctx.idempotencyKey]);
     if (input.wait && decisions.happens(`pass:${where}`, 0.4)) await ctx.pointOfNoReturn();
     claims.working.add(ctx.signal);
     await new Promise<void>((resolve) => {

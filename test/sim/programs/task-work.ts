@@ -5,6 +5,7 @@ import type { ObservedCall } from '../engine/connection.ts';
 import type { Definitions } from '../engine/fleet.ts';
 import type { SimProcess } from '../engine/scheduler.ts';
 import type { Simulation } from '../simulation.ts';
+import { burnCpu } from './handler-time.ts';
 import type { WorkPart } from './workload.ts';
 
 interface TaskInput {
@@ -13,7 +14,24 @@ interface TaskInput {
   readonly fails: number;
 }
 
-const names = ['plain', 'limited', 'limited', 'rated', 'batched', 'debounced', 'expiring'] as const;
+const names = [
+  'plain',
+  'limited',
+  'limited',
+  'rated',
+  'batched',
+  'debounced',
+  'deduped',
+  'expiring',
+] as const;
+
+/** Several calls may return the same run. */
+const shared: ReadonlySet<string> = new Set(['debounced', 'deduped']);
+
+interface PausedDefinition {
+  readonly name: string;
+  readonly kind: (typeof pausable)[number][1];
+}
 
 interface TaskRun {
   readonly id: string;
@@ -21,12 +39,25 @@ interface TaskRun {
   readonly key: string | undefined;
   readonly input: TaskInput;
   mayStop: boolean;
+  /** The run that its start returned. */
+  runId?: string;
   result?: { readonly output?: unknown; readonly code?: string };
 }
+
+const pausable = [
+  ['limited', 'task'],
+  ['plain', 'task'],
+  ['feature work', 'activity'],
+  ['features', 'orchestration'],
+] as const;
 
 /** The limits of the task `limited`. */
 const globalLimit = 2;
 const keyLimit = 1;
+
+/** The rate of the task `rated`, per key: a token every 250 ms. */
+const rate = { limit: 4, per: '1s', burst: 2, perKey: true } as const;
+const tokenMs = 250;
 
 /** Task runs: retries, `onFail`, limits and keys, rates, batches, debounces, expiry, dedupe keys and cancels. */
 export class TaskWork implements WorkPart {
@@ -35,6 +66,9 @@ export class TaskWork implements WorkPart {
   readonly #canceled = new Set<string>();
   readonly #keys = new Map<string, string | undefined>();
   readonly #failed = new Set<string>();
+  readonly #deduped = new Set<string>();
+  /** The times of the claims of rated runs, by key. */
+  readonly #ratedClaims = new Map<string, readonly number[]>();
 
   constructor(simulation: Simulation) {
     this.#simulation = simulation;
@@ -45,6 +79,7 @@ export class TaskWork implements WorkPart {
     const retry = { maxAttempts: 3, initialDelay: 30, jitter: 0.5 } as const;
     const handle: TaskDefinition<TaskInput, string>['handler'] = async (ctx, input) => {
       claims.started(process, ctx.idempotencyKey, ctx.signal);
+      burnCpu(this.#simulation, process, [ctx.idempotencyKey]);
       await this.#pass(process, ctx.signal);
       ctx.throwIfCanceled();
       if (ctx.attempt <= input.fails) throw new Error(`attempt ${ctx.attempt} fails`);
@@ -65,6 +100,8 @@ export class TaskWork implements WorkPart {
       'batched',
       async (ctx, runs) => {
         for (const run of runs) claims.started(process, run.idempotencyKey, run.signal);
+        const keys = runs.map(({ idempotencyKey }) => idempotencyKey);
+        burnCpu(this.#simulation, process, keys);
         await this.#pass(process, ctx.signal);
         for (const run of runs) {
           if (run.attempt <= run.input.fails) run.fail(new Error('fails'));
@@ -78,8 +115,9 @@ export class TaskWork implements WorkPart {
       tasks: [
         task('plain', handle, { retry, onFail }),
         task('limited', handle, { retry, ...limits }),
-        task('rated', handle, { retry, rate: { limit: 4, per: '1s', burst: 2, perKey: true } }),
+        task('rated', handle, { retry, rate }),
         task('debounced', handle, { retry }),
+        task('deduped', handle, { retry }),
         task('expiring', handle, { retry }),
         batched,
       ],
@@ -92,13 +130,19 @@ export class TaskWork implements WorkPart {
     const draw = (): number => decisions.draw('task');
     const count = 2 + Math.floor(draw() * 6);
     const favorite = draw() < 0.5 ? names[Math.floor(draw() * names.length)] : undefined;
+    for (const [name, kind] of pausable) {
+      const [delayMs, pauseMs] = [draw() * 1_000, draw() * 600];
+      if (decisions.happens(`pause:${name}`, 0.08)) {
+        this.#pauseDefinition({ name, kind }, Math.floor(delayMs), Math.floor(pauseMs));
+      }
+    }
     for (let index = 0; index < count; index++) {
       const name = favorite ?? names[Math.floor(draw() * names.length)] ?? 'plain';
       const id = `t${index}`;
       const key = name === 'limited' || name === 'rated' ? `k${Math.floor(draw() * 2)}` : undefined;
       const fails = draw() < 0.25 ? 1 + Math.floor(draw() * 3) : 0;
       const delayMs = Math.floor(draw() * 600);
-      const cancelMs = Math.floor(draw() * 800);
+      const cancelMs = Math.floor(draw() ** 3 * 800);
       if (!decisions.happens(`start:${id}`, 1)) continue;
       const run: TaskRun = { id, name, key, input: { label: id, fails }, mayStop: false };
       this.#runs.push(run);
@@ -121,6 +165,23 @@ export class TaskWork implements WorkPart {
     }
   }
 
+  /** Pauses a definition for some time. A killed client repeats both calls, so it is always resumed. */
+  #pauseDefinition(target: PausedDefinition, delayMs: number, pauseMs: number): void {
+    const { world, fleet } = this.#simulation;
+    this.#simulation.act(
+      () => fleet.clients[1],
+      delayMs,
+      `pause ${target.name}`,
+      async (client) => {
+        await client.pause(target);
+        await new Promise<void>((resolve) => {
+          world.add(world.store, `pauses ${target.name}`, resolve, pauseMs);
+        });
+        await client.resume(target);
+      },
+    );
+  }
+
   async #start(
     runTask: (
       name: string,
@@ -133,10 +194,14 @@ export class TaskWork implements WorkPart {
     const options =
       name === 'debounced'
         ? { debounce: { key: 'd', wait: 100, maxWait: 400, requestKey: id } }
-        : name === 'expiring'
-          ? { id, expiresIn: 150 }
-          : { id, ...(key !== undefined && { key }) };
+        : name === 'deduped'
+          ? { dedupeKey: 'one' }
+          : name === 'expiring'
+            ? { id, expiresIn: 150 }
+            : { id, ...(key !== undefined && { key }) };
     const handle = await runTask(name, input, options);
+    run.runId = handle.id;
+    this.#simulation.world.reached.add(`program task ${name}`);
     try {
       run.result = { output: await handle.result() };
     } catch (error) {
@@ -153,8 +218,15 @@ export class TaskWork implements WorkPart {
     }
     if (method !== 'fetchWorkItems') return;
     const items = result as readonly WorkItem[];
-    if (!items.some(({ name }) => name === 'limited')) return;
     const { world, claims } = this.#simulation;
+    if (items.some(({ name }) => name === 'deduped')) {
+      for (const { instanceId, name } of items)
+        if (name === 'deduped') this.#deduped.add(instanceId);
+      const active = claims.heldInstances().filter((id) => this.#deduped.has(id));
+      if (active.length > 1) world.violate(`${active.join(' and ')} have the same dedupe key`);
+    }
+    for (const item of items) if (item.name === 'rated') this.#expectRate(item);
+    if (!items.some(({ name }) => name === 'limited')) return;
     const held = claims
       .heldInstances()
       .filter((id) => this.#runs.some((run) => run.id === id && run.name === 'limited'))
@@ -170,6 +242,21 @@ export class TaskWork implements WorkPart {
     }
   }
 
+  /** In any period, a key gets one token, its burst, and one per `tokenMs`. A claim that ends a canceled run takes none. */
+  #expectRate({ instanceId, nowMs, cancel }: WorkItem): void {
+    const { world, weather } = this.#simulation;
+    const key = this.#keys.get(instanceId);
+    // A step back of the store's clock shortens the periods that are measured.
+    if (cancel !== null || key === undefined || weather.rates.storeStep !== undefined) return;
+    const claims = [...(this.#ratedClaims.get(key) ?? []), nowMs];
+    this.#ratedClaims.set(key, claims);
+    for (const [index, from] of claims.entries()) {
+      const most = rate.burst + 1 + Math.floor((nowMs - from) / tokenMs);
+      if (claims.length - index <= most) continue;
+      return world.violate(`${claims.length - index} runs of rated with key ${key} are claimed`);
+    }
+  }
+
   heal(): void {
     // All runs end by themselves.
   }
@@ -179,17 +266,18 @@ export class TaskWork implements WorkPart {
   }
 
   async check(): Promise<void> {
-    const { world } = this.#simulation;
-    for (const { id, name, input, result, mayStop } of this.#runs) {
+    const { world, claims } = this.#simulation;
+    for (const { id, runId = id, name, input, result, mayStop } of this.#runs) {
       const { output, code } = result ?? {};
       const failsAll = input.fails >= 3;
-      // Debounced requests share a run: the last input counts.
-      const isRight =
-        name === 'debounced'
-          ? output !== undefined || code === 'TASK_FAILED' || code === 'INSTANCE_FAILED'
-          : code === undefined
-            ? output === `t:${input.label}` && !failsAll
-            : failsAll || mayStop || name === 'expiring';
+      const siblings = this.#runs.filter((one) => one.name === name);
+      const isRight = shared.has(name)
+        ? code === undefined
+          ? siblings.some((one) => output === `t:${one.input.label}`)
+          : siblings.some((one) => one.input.fails >= 3) || claims.hasBlocked(`${runId}/`)
+        : code === undefined
+          ? output === `t:${input.label}` && !failsAll
+          : failsAll || mayStop || name === 'expiring' || claims.hasBlocked(`${id}/`);
       if (!isRight)
         world.violate(`task ${name} ${id} ended with ${code ?? JSON.stringify(output)}`);
       const mustFail = name === 'plain' && failsAll && !mayStop && code !== undefined;
@@ -199,11 +287,8 @@ export class TaskWork implements WorkPart {
   }
 
   async #pass(process: SimProcess, signal: AbortSignal): Promise<void> {
-    const { world, weather, claims } = this.#simulation;
+    const { world, claims } = this.#simulation;
     const { decisions } = world;
-    if (weather.burns && decisions.happens(`burn:${process.name}`, 0.1)) {
-      process.burn(Math.floor(decisions.draw('burn ms') * 200));
-    }
     const ms = decisions.happens(`handler slow:${process.name}`, 0.2)
       ? 100 + Math.floor(decisions.draw('task slow ms') * 500)
       : decisions.pick(`handler ms:${process.name}`, 20);
