@@ -59,4 +59,9 @@ export const regressionSeeds: readonly RegressionSeed[] = [
     found:
       'the check expected that the runs of a batch that blocked its process do not start again',
   },
+  {
+    seed: 1901,
+    found:
+      'a worker reports an instance as blocked that was deleted between its claim and the read of its history',
+  },
 ];
