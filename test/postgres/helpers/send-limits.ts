@@ -24,6 +24,8 @@ export async function sendLimits(provider: Provider): Promise<void> {
     await provider.createTasks([task(id, 'a')]);
   // An id that is taken, by the general path.
   await provider.createTasks([task('limited 1', 'a'), task('limited 4', 'b')]);
+  const replaced = { ...task('limited 4', 'c'), inputHash: 'another' };
+  await provider.createTasks([{ ...replaced, onConflict: 'terminateExisting' }]);
   const firstTurn = (id: string) =>
     newInstance(id, {
       firstTurn: newTurn({
