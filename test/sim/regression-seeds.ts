@@ -62,6 +62,6 @@ export const regressionSeeds: readonly RegressionSeed[] = [
   {
     seed: 1901,
     found:
-      'a worker reports an instance as blocked that was deleted between its claim and the read of its history',
+      'a worker reported a deleted instance as blocked, because the check whether it was deleted failed',
   },
 ];

@@ -104,7 +104,6 @@ export class Simulation {
       network,
       weather: this.weather,
       breakClock: bug?.breakClock,
-      isDeleted: (instanceId) => this.model.model.gone.has(instanceId),
       onKilled: (process) => {
         for (const repeat of this.#open.get(process) ?? []) repeat();
         this.#open.delete(process);

@@ -218,9 +218,10 @@ export class TurnRunner {
         turn: turns.plan(instance, result, { path: 'slow', nowMs: item.nowMs }),
       };
     } catch (error) {
-      if (await this.#isSuperseded(item)) {
+      const isSuperseded = await this.#isSuperseded(item);
+      if (isSuperseded !== false) {
         this.#evict(instance);
-        return { kind: 'deleted' };
+        return isSuperseded === true ? { kind: 'deleted' } : retryLater(item.lockToken);
       }
       if (error instanceof NondeterminismError && options.onNondeterminism === 'fail') {
         const failure = platformFailure('NONDETERMINISM', error.message);
@@ -239,8 +240,11 @@ export class TurnRunner {
     this.#params.release(instance);
   }
 
-  /** Whether the instance was deleted or retried after its claim. A deleted or pruned history reads as damaged. */
-  async #isSuperseded(item: OrchestrationItem): Promise<boolean> {
+  /**
+   * Whether the instance was deleted or retried after its claim. A deleted or pruned history reads as damaged. Returns
+   * `undefined` if the store cannot be read.
+   */
+  async #isSuperseded(item: OrchestrationItem): Promise<boolean | undefined> {
     const { instanceId, instanceKey, executionId } = item;
     const { provider, options } = this.#params;
     let isDeleted: boolean;
@@ -250,8 +254,11 @@ export class TurnRunner {
       isDeleted = record?.instanceKey !== instanceKey;
       if (!isDeleted && record?.executionId === executionId) return false;
     } catch (error) {
-      options.logger.warn({ error, instanceId }, 'checking whether an instance was deleted failed');
-      return false;
+      options.logger.warn(
+        { error, instanceId },
+        'checking whether an instance was deleted failed, will retry its turn',
+      );
+      return undefined;
     }
     const cause = isDeleted ? 'instance was deleted' : 'execution was superseded';
     options.logger.debug({ instanceId, executionId }, `turn was dropped because its ${cause}`);

@@ -26,7 +26,6 @@ interface FleetParams {
   readonly weather: Weather;
   readonly breakClock?: ((clock: Clock, wall: Clock) => Clock) | undefined;
   readonly onKilled: (process: SimProcess) => void;
-  readonly isDeleted: (instanceId: string) => boolean;
   /** The definitions of a worker: an old build lacks some of them. */
   readonly define: (process: SimProcess, isOldBuild: boolean) => Definitions;
 }
@@ -74,7 +73,7 @@ export class Fleet {
   }
 
   async #startWorker(member: Member, isOldBuild: boolean): Promise<void> {
-    const { world, network, weather, define, isDeleted } = this.#params;
+    const { world, network, weather, define } = this.#params;
     const { process } = member;
     const perdure = await this.#open(member, network);
     member.worker = await perdure.startWorker({
@@ -91,11 +90,8 @@ export class Fleet {
       ...testOptions({ fastPaths: weather.fastPaths }),
       ...(!weather.warm && { warmCacheBytes: 0 }),
       hooks: {
-        instanceBlocked: ({ instanceId, reason }) => {
-          // A worker that reads the history of a deleted instance finds none. It stores nothing.
-          if (isDeleted(instanceId)) world.note(`${instanceId} was deleted: ${reason}`);
-          else world.violate(`${instanceId} is blocked: ${reason}`);
-        },
+        instanceBlocked: ({ instanceId, reason }) =>
+          world.violate(`${instanceId} is blocked: ${reason}`),
       },
     });
   }
