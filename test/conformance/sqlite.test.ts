@@ -5,7 +5,11 @@ import { describeProvider } from '../../src/testing/conformance/describe-provide
 import { SqliteFiles } from './sqlite-files.ts';
 
 const unreachable = conformanceCases
-  .filter(({ id }) => /^(?:shared|process|takeover|worker)\/|^data\/corrupt-/.test(id))
+  .filter(({ id }) =>
+    /^(?:shared|process|takeover|worker)\/|^data\/corrupt-|-over-processes$|^update\/a-reply-sends-a-hint$/.test(
+      id,
+    ),
+  )
   .map(({ id }) => ({ case: id, reason: 'no other connection reaches a database in memory' }));
 
 // A database in memory runs the same code without other connections: `npm run test:modes` runs the other cases.

@@ -1,3 +1,4 @@
+import { platform } from '../platform.ts';
 import type { ValueSize } from './find-unserializable.ts';
 
 /** Shorter strings are encoded and parsed about as fast as their texts are found. */
@@ -12,9 +13,6 @@ const idleMs = 1_000;
 const sampledCharacters = 32;
 /** Bounds the comparisons of texts that differ only in other places. */
 const maxPerSample = 16;
-
-// Captured: not part of a simulation, because when entries are dropped changes no result.
-const { setTimeout } = globalThis;
 
 interface Entry {
   /** As `JSON.stringify` returned it. Empty after the entry was dropped. */
@@ -111,7 +109,7 @@ export class RecentPayloads {
   #dropWhenIdle(): void {
     this.#hasTimer = true;
     this.#isUsed = false;
-    const timer = setTimeout(() => {
+    const timer = platform.setTimeout(() => {
       this.#hasTimer = false;
       if (this.#isUsed) this.#dropWhenIdle();
       else for (const entry of this.#entries) this.#drop(entry);

@@ -89,9 +89,15 @@ export function toDetachedStart(child: NewChild): NewInstance {
   };
 }
 
-/** What the starting instance gets. Throws if the store rejected the start, so that the turn does not commit. */
-export function detachedReply(child: NewChild, result: CreateResult): StoredMessage | null {
+/** The reply to the starting instance. Throws if the store rejected the start, so that the turn does not commit. */
+export function detachedReply(
+  starter: { readonly instanceId: string },
+  child: NewChild,
+  result: CreateResult,
+): StoredMessage | null {
   if (result.kind === 'refused') throw result.error;
+  // It has replaced itself: its next execution has not made this call.
+  if (result.kind === 'created' && child.instanceId === starter.instanceId) return null;
   if (result.kind === 'conflict') return child.ifTaken;
   const event = result.kind === 'created' ? undefined : result.event;
   const rejected = event === 'over' || event === 'full' ? child.ifRejected?.[event] : undefined;

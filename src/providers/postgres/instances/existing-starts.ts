@@ -197,6 +197,7 @@ export async function startIdentified(
   const reply =
     parentOperation === null
       ? detachedReply(
+          target,
           child,
           await createIdentified(store, scope, toDetachedStart(child), createPlain),
         )

@@ -363,18 +363,18 @@ export class Turns {
       if (!isIdentifiedChild(child)) continue;
       const reply =
         child.parentOperation === null
-          ? this.#startDetached(scope, child)
+          ? this.#startDetached(scope, target, child)
           : this.#finishChild(scope, target, { ...child, parentOperation: child.parentOperation });
       if (reply === null || turn.outcome.status !== 'running') continue;
       enqueue(this.#starts, scope, { instanceId: target.instanceId, message: reply });
     }
   }
 
-  #startDetached(scope: Scope, child: NewChild): StoredMessage | null {
+  #startDetached(scope: Scope, target: TurnTarget, child: NewChild): StoredMessage | null {
     const start = toDetachedStart(child);
     const result =
       createPending(this.#starts, scope, start) ?? useExistingStart(this.#starts, scope, start);
-    return detachedReply(child, result);
+    return detachedReply(target, child, result);
   }
 
   /** Raises the event of a new child, or replaces an earlier one. */
