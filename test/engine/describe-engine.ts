@@ -40,7 +40,6 @@ const modes: readonly Mode[] = [
     worker: testOptions({ fastPaths: false }),
     hints: true,
   },
-  { name: 'no warm cache', store: 'SQLite', worker: { warmCacheBytes: 0 }, hints: true },
   {
     name: 'a replay after every turn',
     store: 'SQLite',
@@ -51,6 +50,14 @@ const modes: readonly Mode[] = [
   { name: 'all hints dropped', store: 'SQLite', worker: { activityLease: 300 }, hints: false },
   { name: 'PostgreSQL', store: 'PostgreSQL', worker: {}, hints: true },
 ];
+
+// A replay after every turn needs no cache either, so only suites that name this mode and `npm run test:modes` run it.
+const noWarmCache: Mode = {
+  name: 'no warm cache',
+  store: 'SQLite',
+  worker: { warmCacheBytes: 0 },
+  hints: true,
+};
 
 // Tests the client, not orchestrations and handlers. Runs in suites that name it and in `npm run test:modes`.
 const overHttp: Mode = {
@@ -77,7 +84,7 @@ const longerModes: readonly Mode[] = [
   },
 ];
 
-const allModes = [...modes, overHttp, ...longerModes];
+const allModes = [...modes, noWarmCache, overHttp, ...longerModes];
 const modesOfThisRun = process.env['MODE'] === 'all-modes' ? allModes : modes;
 
 /** Modes for tests without turns, such as those of tasks. */
@@ -89,7 +96,7 @@ export const modesWithoutTurns = ['all fast paths', 'all hints dropped', 'Postgr
  */
 export const modesOfFlows =
   process.env['MODE'] === 'all-modes'
-    ? modes.map(({ name }) => name)
+    ? [...modes, noWarmCache].map(({ name }) => name)
     : ['all fast paths', 'a replay after every turn', 'PostgreSQL'];
 
 /** Registers a suite once per mode, each on a real database. */

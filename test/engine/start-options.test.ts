@@ -215,5 +215,5 @@ describeEngine(
       },
     );
   },
-  ['all fast paths', 'no fast paths', 'PostgreSQL', 'over HTTP'],
+  ['all fast paths', 'PostgreSQL', 'over HTTP'],
 );
