@@ -60,6 +60,10 @@ export const regressionSeeds: readonly RegressionSeed[] = [
       'the check expected that the runs of a batch that blocked its process do not start again',
   },
   {
+    seed: 104_096,
+    found: 'the check expected that a claim from before a terminate lasts into the next execution',
+  },
+  {
     seed: 1901,
     found:
       'a worker reported a deleted instance as blocked, because the check whether it was deleted failed',

@@ -36,15 +36,17 @@ export function nextSlice(
   slice: {
     readonly begun: number;
     readonly sliceBegun: number;
+    /** Default: 250. */
+    readonly smallest?: number;
     readonly largest: number;
     readonly nowMs?: number;
   },
 ): number {
-  const { begun, sliceBegun, largest, nowMs = platform.monotonic() } = slice;
+  const { begun, sliceBegun, smallest = minSlice, largest, nowMs = platform.monotonic() } = slice;
   const msPerRow = (nowMs - sliceBegun) / rows;
   const leftMs = maxPageMs - (nowMs - begun);
   const fitting = msPerRow > 0 ? Math.floor(leftMs / msPerRow) : largest;
-  return Math.max(minSlice, Math.min(rows * 2, largest, fitting));
+  return Math.max(smallest, Math.min(rows * 2, largest, fitting));
 }
 
 /** Maximum entries of an index that a listing sorts by key because the index has another order. */

@@ -84,6 +84,8 @@ export class ClaimCheck {
       case 'retryWorkItems':
       case 'abandonOrchestrationItems':
         return this.#handedBack(call);
+      case 'retryInstances':
+        return this.#retried(call);
       case 'pauseDefinitions':
         for (const { kind, name } of args[0] as readonly Definition[]) {
           this.#paused.add(`${kind} ${name}`);
@@ -224,6 +226,17 @@ export class ClaimCheck {
         this.#world.violate(`${process.name} does not abort ${claim.key} after its cancel arrived`);
       }
     });
+  }
+
+  /** The new execution has a lock of its own: a claim from before the end is over. */
+  #retried({ args, result }: Call<'retryInstances'>): void {
+    for (const [index, { source }] of args[0].entries()) {
+      if (result[index]?.kind !== 'retried') continue;
+      for (const [incarnation, instanceId] of this.#instances) {
+        const claim = this.#holders.get(`${instanceId}/${incarnation}`);
+        if (instanceId === source.instanceId && claim !== undefined) claim.isFree = true;
+      }
+    }
   }
 
   #claim(process: SimProcess, claim: Omit<Claim, 'process' | 'isFree'>): void {

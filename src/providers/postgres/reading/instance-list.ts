@@ -39,7 +39,7 @@ import { text } from '../driver/arrays.ts';
 import { one, prepare } from '../driver/columns.ts';
 import type { Statement, Transaction } from '../driver/connection.ts';
 import { RunState } from '../tables/task-rows.ts';
-import { ListSql, Values, type KeysSql, type Query, type Waiting } from './list-query.ts';
+import { ListSql, Values, type EndWindow, type KeysSql, type Query, type Waiting } from './list-query.ts';
 import type { UnclaimedWorkFinder } from './unclaimed-work.ts';
 
 /** The rows that a query examines, and their estimated number. */
@@ -62,6 +62,8 @@ const noKey = Number.MAX_SAFE_INTEGER;
 const firstSlice = 500;
 // One of this size takes about 14 ms. With 1,000 rows more pages exceeded 50 ms.
 const maxSlice = 2_000;
+// Instances of the smallest window of ends. The index of ends leads to several hundred rows at least.
+const firstWindow = 1_000;
 // Each connection keeps its prepared statements. Filters of further forms are sent unprepared.
 const maxPrepared = 100;
 
@@ -223,44 +225,52 @@ export class InstanceList {
     const source = await this.#source(tx, query, maxSortedByEnd);
     const { from, last } = endWindow(filter);
     let end = Math.min(last, before.endedAt);
-    const read = (keys: KeysSql, wanted: number) =>
-      this.#candidates(tx, query, { keys, range: query.range, limit: wanted });
     if (source.isSmall) {
       const window = { from, last: end, before };
       const keys: KeysSql = (values, range) =>
         this.#list.sortedByEnd(source.keys(values, range), window, values);
-      const found = await read(keys, limit + 1);
+      const found = await this.#candidates(tx, query, {
+        keys,
+        range: query.range,
+        limit: limit + 1,
+      });
       return toKeyPage(found, filter, { limit, stoppedAt: null });
     }
     const found: Candidate[] = [];
     // Windows for about as many instances as were created just before the end of the window.
-    let rows = firstSlice;
+    let { key: beforeKey } = await this.#creationKey(tx, end, noKey);
+    let rows = firstWindow;
     let examined = 0;
     for (;;) {
       const sliceBegun = platform.monotonic();
-      const start = Math.max(await this.#startOfWindow(tx, end, rows), from);
+      const [oldest] = await tx.query<{ instanceKey: number; createdAt: number }>(
+        ...this.#sql.createdBefore({ beforeKey, skipped: rows - 1 }),
+      );
+      const start = Math.max(Math.min(oldest?.createdAt ?? 0, end), from);
       const window = { from: start, last: end, before };
-      const keys: KeysSql = (values) => this.#list.endedWalk(window, values);
-      found.push(...(await read(keys, limit + 1 - found.length)));
-      if (found.length > limit || start <= from) {
+      found.push(...(await this.#endedIn(tx, query, window, limit + 1 - found.length)));
+      if (found.length > limit || oldest === undefined || start <= from) {
         return toKeyPage(found, filter, { limit, stoppedAt: null });
       }
       examined += rows;
-      rows = nextSlice(rows, { begun, sliceBegun, largest: maxSlice });
+      rows = nextSlice(rows, { begun, sliceBegun, smallest: firstWindow, largest: maxSlice });
       if (isPageOver(examined, { ...call.bounds, begun })) {
         return toKeyPage(found, filter, { limit, stoppedAt: { instanceKey: 0, endedAt: start } });
       }
+      beforeKey = oldest.instanceKey;
       end = start - 1;
     }
   }
 
-  /** The creation of the oldest of some instances that were created before a time. 0: there are fewer. */
-  async #startOfWindow(tx: Transaction, end: number, rows: number): Promise<number> {
-    const { key } = await this.#creationKey(tx, end, noKey);
-    const [row] = await tx.query<{ createdAt: number }>(
-      ...this.#sql.createdAt({ beforeKey: key, skipped: rows - 1 }),
-    );
-    return row === undefined ? 0 : Math.min(row.createdAt, end);
+  #endedIn(
+    tx: Transaction,
+    query: Query,
+    window: EndWindow,
+    limit: number,
+  ): Promise<readonly Candidate[]> {
+    const values = new Values();
+    const sql = this.#list.endedIn(query, window, { values, limit });
+    return tx.query<Candidate>(this.#statement(sql), values.list);
   }
 
   async #query(
@@ -438,10 +448,13 @@ function statements(schema: string) {
       { time: one<number>('bigint'), top: one<number>('bigint') },
       (given) => creationKeySql(`${schema}.instances`, given),
     ),
-    createdAt: prepare(
-      'perdure_created_at',
+    createdBefore: prepare(
+      'perdure_created_before',
       { beforeKey: one<number>('bigint'), skipped: one<number>('int') },
-      ({ beforeKey, skipped }) => `SELECT created_at AS "createdAt" FROM ${schema}.instances
+      ({
+        beforeKey,
+        skipped,
+      }) => `SELECT instance_key AS "instanceKey", created_at AS "createdAt" FROM ${schema}.instances
         WHERE instance_key < ${beforeKey} ORDER BY instance_key DESC LIMIT 1 OFFSET ${skipped}`,
     ),
     definitions: prepare(

@@ -81,10 +81,17 @@ export class ListSql {
       WHERE ended_at >= ${values.add(from, 'bigint')} AND ended_at <= ${values.add(last, 'bigint')}`;
   }
 
-  /** The keys of the instances that ended in a window, in the order of their ends. */
-  endedWalk(window: EndWindow, values: Values): string {
-    return `SELECT instance_key FROM ${this.#schema}.instances AS ended
-      WHERE ${isWithin('ended', window, values)} ORDER BY ended.ended_at DESC, ended.instance_key DESC`;
+  /**
+   * A query of the matches that ended in a window, in the order of their ends. OFFSET makes the planner search by the
+   * window alone, as other conditions can have an index with more entries.
+   */
+  endedIn(query: Query, window: EndWindow, parts: { values: Values; limit: number }): string {
+    const { values, limit } = parts;
+    const within = isWithin('ended', window, values);
+    return `SELECT instance_key AS "instanceKey", ${failureOf(query)}, ended_at AS "endedAt" FROM (
+        SELECT * FROM ${this.#schema}.instances AS ended WHERE ${within} OFFSET 0) AS instances
+      WHERE ${['TRUE', ...this.#rowConditions(query, values)].join(' AND ')}
+      ORDER BY ended_at DESC, instance_key DESC LIMIT ${values.add(limit, 'int')}`;
   }
 
   /** The keys of a small set that ended in a window, in the order of their ends. */
@@ -118,11 +125,10 @@ export class ListSql {
   candidates(query: Query, keys: string, parts: { values: Values; limit: number }): string {
     const { values, limit } = parts;
     const conditions = this.#rowConditions(query, values);
-    const failure = failureNeedles(query.filter).length > 0 ? 'failure' : 'NULL::text AS failure';
     const where = conditions.map((condition) => `AND ${condition}`).join(' ');
     return `SELECT walked.instance_key AS "instanceKey", found.failure, found.ended_at AS "endedAt"
       FROM (${keys}) AS walked CROSS JOIN LATERAL (
-        SELECT ${failure}, ended_at FROM ${this.#schema}.instances AS instances
+        SELECT ${failureOf(query)}, ended_at FROM ${this.#schema}.instances AS instances
         WHERE instances.instance_key = walked.instance_key ${where} LIMIT 1) AS found
       LIMIT ${values.add(limit, 'int')}`;
   }
@@ -240,10 +246,15 @@ export class ListSql {
     for (const [name, value] of Object.entries(filter.tags ?? {})) {
       conditions.push(`EXISTS (SELECT 1 FROM ${this.#schema}.instance_tags AS tag
         WHERE tag.name = ${values.add(text(name), 'text')} AND tag.value = ${values.add(text(value), 'text')}
-          AND tag.instance_key = instances.instance_key)`);
+          AND tag.instance_key = instances.instance_key OFFSET 0)`);
     }
     return conditions;
   }
+}
+
+/** The failure of a candidate, if a condition needs it. */
+function failureOf({ filter }: Query): string {
+  return failureNeedles(filter).length > 0 ? 'failure' : 'NULL::text AS failure';
 }
 
 function isWithin(row: string, { from, last, before }: EndWindow, values: Values): string {
