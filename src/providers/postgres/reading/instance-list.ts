@@ -39,7 +39,14 @@ import { text } from '../driver/arrays.ts';
 import { one, prepare } from '../driver/columns.ts';
 import type { Statement, Transaction } from '../driver/connection.ts';
 import { RunState } from '../tables/task-rows.ts';
-import { ListSql, Values, type EndWindow, type KeysSql, type Query, type Waiting } from './list-query.ts';
+import {
+  ListSql,
+  Values,
+  type EndWindow,
+  type KeysSql,
+  type Query,
+  type Waiting,
+} from './list-query.ts';
 import type { UnclaimedWorkFinder } from './unclaimed-work.ts';
 
 /** The rows that a query examines, and their estimated number. */
