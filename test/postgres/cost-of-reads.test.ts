@@ -91,3 +91,11 @@ it.each(['pending', 'running'] as const)(
   },
   60_000,
 );
+
+it('listDefinitions() does not read all instances for rare definitions', async () => {
+  const { provider, blocksOf } = await fillQueue({ definitions: 5, runs: 30_000, apart: 1 });
+  const sent = watchStatements();
+  expect(await provider.listDefinitions({ afterKey: 0, cap: 500, limit: 10 })).toHaveLength(5);
+  const list = sent().find(({ name }) => name === 'perdure_list_definitions');
+  expect(await blocksOf(list)).toBeLessThan(2_500);
+}, 60_000);

@@ -464,6 +464,7 @@ function statements(schema: string) {
       }) => `SELECT instance_key AS "instanceKey", created_at AS "createdAt" FROM ${schema}.instances
         WHERE instance_key < ${beforeKey} ORDER BY instance_key DESC LIMIT 1 OFFSET ${skipped}`,
     ),
+    // With `=`, the planner reads all instances in the order of keys to find those of a rare definition.
     definitions: prepare(
       'perdure_list_definitions',
       {
@@ -480,8 +481,10 @@ function statements(schema: string) {
           SELECT json_object_agg(status, count) AS counts FROM (
             SELECT status, count(*) AS count FROM (
               SELECT ${new RunState(schema).status('newest')} AS status FROM (
-                SELECT * FROM ${schema}.instances AS one WHERE one.definition_key = definitions.definition_key
-                ORDER BY one.instance_key DESC LIMIT ${most}) AS newest) AS named GROUP BY status) AS grouped
+                SELECT * FROM ${schema}.instances AS one
+                WHERE one.definition_key BETWEEN definitions.definition_key AND definitions.definition_key
+                ORDER BY one.definition_key DESC, one.instance_key DESC LIMIT ${most}) AS newest
+            ) AS named GROUP BY status) AS grouped
         ) AS counted CROSS JOIN LATERAL (
           SELECT json_object_agg(status, count) AS ended FROM (
             SELECT status, (SELECT count(*) FROM (
