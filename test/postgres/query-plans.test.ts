@@ -392,7 +392,7 @@ describe(`with ${queued.toLocaleString('en')} queued rows`, () => {
   beforeAll(async () => {
     const provider = await openPostgres({ url: database.url, schema: full, listen: false });
     await provider.close();
-    await fillQueues(client, full);
+    await fillQueues(database.url, full);
   }, 300_000);
 
   /** The statements of a fetch that claims 100 rows. */

@@ -9,6 +9,7 @@ import {
   workItem,
 } from '../../src/testing/conformance/sample-data.ts';
 import { keyOf, newSession, taskJob } from '../../src/testing/conformance/job-helpers.ts';
+import { FakeClock } from '../../src/testing/fake-clock.ts';
 import { newTask, outcomes } from '../../src/testing/conformance/task-helpers.ts';
 import { querySql } from './helpers/server.ts';
 import { watchStatements } from './helpers/statement-log.ts';
@@ -94,7 +95,8 @@ async function runLifecycle(
 
 it('the number of statements per call does not depend on the batch size', async () => {
   const { open } = await temporaryStore();
-  const provider = await open();
+  // After 250 ms without a due query, a claim takes the general path.
+  const provider = await open({ clock: new FakeClock() });
   const sent = watchStatements();
   // The first use of a name takes extra statements per process.
   await runLifecycle(provider, sent, { prefix: 'first', count: 1 });
@@ -107,7 +109,8 @@ it('the number of statements per call does not depend on the batch size', async 
 
 it('starts, claims, turns and cancels in different processes take one round trip each', async () => {
   const { open } = await temporaryStore();
-  const provider = await open();
+  // After 250 ms without a due query, a claim takes the general path.
+  const provider = await open({ clock: new FakeClock() });
   const sent = watchStatements();
   const fetch = { max: 10, lockMs, waitMs: 0 };
   let counts: Record<string, number> = {};

@@ -161,14 +161,16 @@ describe('WakeUps with notifications', () => {
 
   it('announce() reaches other processes after ten minutes without notifications', async () => {
     const { first, second } = await openTwo();
-    const later = performance.now() + 600_000;
-    const time = vi.spyOn(performance, 'now').mockImplementation(() => later);
+    const now = performance.now.bind(performance);
+    const time = vi.spyOn(performance, 'now').mockImplementation(() => now() + 600_000);
     try {
       first.wakeUps.announce(effects({ cancelRequested: ['3.z'] }));
       await eventually(() =>
         expect(second.hints).toContainEqual({ kind: 'cancelRequested', lockTokens: ['3.z'] }),
       );
     } finally {
+      // A monotonic clock never steps back: a statement sent after that would wait for ten minutes.
+      await Promise.all([first.wakeUps.close(), second.wakeUps.close()]);
       time.mockRestore();
     }
   });

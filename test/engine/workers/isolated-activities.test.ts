@@ -4,6 +4,7 @@ import { encodePayload } from '../../../src/model/values/payload.ts';
 import { isolatedActivity } from '../../../src/orchestration/activity.ts';
 import { orchestration } from '../../../src/orchestration/orchestration.ts';
 import { Perdure } from '../../../src/perdure.ts';
+import type { WorkItem } from '../../../src/providers/contract/work-queue.ts';
 import { openSqlite } from '../../../src/providers/sqlite/provider.ts';
 import { describeEngine } from '../describe-engine.ts';
 import { Declined } from './isolated-handlers.ts';
@@ -100,8 +101,15 @@ describeEngine('isolated activities', (open) => {
     await expectThread();
     const thief = await engine.openProvider();
     onTestFinished(() => thief.close());
-    expect(await engine.tamper('UPDATE worker_queue SET locked_until = 1, next_at = 1')).toBe(1);
-    const [stolen] = await thief.fetchWorkItems({ max: 1, lockMs: 60_000, waitMs: 1_000 });
+    let stolen: WorkItem | undefined;
+    // The worker can claim the item again before the thief does.
+    await expect
+      .poll(async () => {
+        await engine.tamper('UPDATE worker_queue SET locked_until = 1, next_at = 1');
+        [stolen] = await thief.fetchWorkItems({ max: 1, lockMs: 60_000, waitMs: 0 });
+        return stolen;
+      })
+      .toBeDefined();
     await expectNoThread();
     const outcome = { kind: 'completed', payload: encodePayload('stolen', 'it') } as const;
     const [ack] = await thief.ackWorkItems([{ lockToken: stolen?.lockToken ?? '', outcome }]);

@@ -1,4 +1,4 @@
-import type pg from 'pg';
+import pg from 'pg';
 
 /** The number of rows per queue. */
 export const queued = 300_000;
@@ -8,7 +8,18 @@ export const queued = 300_000;
  * some are blocked by this build. The other rows are older and have a foreign name. The delayed tasks have the highest
  * priority, so that they are first in the queue.
  */
-export async function fillQueues(client: pg.Client, schema: string): Promise<void> {
+export async function fillQueues(url: string, schema: string): Promise<void> {
+  // Without the timeouts of the provider's connections: the rows take long to insert on a busy machine.
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  try {
+    await insertRows(client, schema);
+  } finally {
+    await client.end();
+  }
+}
+
+async function insertRows(client: pg.Client, schema: string): Promise<void> {
   await client.query(`
     SET search_path = ${schema};
     ALTER TABLE instance_locks SET (autovacuum_enabled = false);
