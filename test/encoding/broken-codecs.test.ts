@@ -34,9 +34,13 @@ const waits = orchestration('waits', async (ctx) => {
 });
 const all = { orchestrations: [twice, waits], activities: [double] };
 
-describe.each(storeKinds)('codecs that fail on %s', (kind) => {
-  it('a start whose input cannot be encoded rejects and creates nothing', async () => {
-    const store = await createEncodedStore(kind);
+// Concurrent, because each test waits for the delay of a retry.
+describe.concurrent.each(storeKinds)('codecs that fail on %s', (kind) => {
+  it('a start whose input cannot be encoded rejects and creates nothing', async ({
+    expect,
+    onTestFinished,
+  }) => {
+    const store = await createEncodedStore(kind, onTestFinished);
     const codec = switchable();
     const perdure = await store.open({ codec });
     codec.use({ encode: fail });
@@ -56,8 +60,11 @@ describe.each(storeKinds)('codecs that fail on %s', (kind) => {
     expect(await (await client.start(twice, 4, { id: 'a' })).result()).toBe(8);
   });
 
-  it('an instance is blocked while its key is unknown, and continues with the key', async () => {
-    const store = await createEncodedStore(kind);
+  it('an instance is blocked while its key is unknown, and continues with the key', async ({
+    expect,
+    onTestFinished,
+  }) => {
+    const store = await createEncodedStore(kind, onTestFinished);
     const keys = { k1: key(1), k2: key(2) };
     const first = await store.open({ codec: aesGcm({ current: 'k1', keys, hashKey }) });
     await first.client.start(waits, undefined, { id: 'w' });
@@ -84,8 +91,11 @@ describe.each(storeKinds)('codecs that fail on %s', (kind) => {
     expect(await third.client.handle('t').result({ timeout: '30s' })).toBe(6);
   });
 
-  it('an instance is blocked without a codec, and nothing of it changes', async () => {
-    const store = await createEncodedStore(kind);
+  it('an instance is blocked without a codec, and nothing of it changes', async ({
+    expect,
+    onTestFinished,
+  }) => {
+    const store = await createEncodedStore(kind, onTestFinished);
     const codec = xorCodec();
     const first = await store.open({ codec });
     await first.client.start(twice, 5, { id: 'w' });
@@ -101,8 +111,11 @@ describe.each(storeKinds)('codecs that fail on %s', (kind) => {
     expect(await third.client.handle('w').result({ timeout: '30s' })).toBe(10);
   });
 
-  it('a result that cannot be encoded is not lost: its activity runs again', async () => {
-    const store = await createEncodedStore(kind);
+  it('a result that cannot be encoded is not lost: its activity runs again', async ({
+    expect,
+    onTestFinished,
+  }) => {
+    const store = await createEncodedStore(kind, onTestFinished);
     const codec = switchable();
     const perdure = await store.open({ codec });
     let runs = 0;
@@ -122,8 +135,11 @@ describe.each(storeKinds)('codecs that fail on %s', (kind) => {
     await expect.poll(() => handle.result(), retryDelay).toBe(2);
   });
 
-  it('a turn that cannot be encoded blocks its instance, and runs again', async () => {
-    const store = await createEncodedStore(kind);
+  it('a turn that cannot be encoded blocks its instance, and runs again', async ({
+    expect,
+    onTestFinished,
+  }) => {
+    const store = await createEncodedStore(kind, onTestFinished);
     const codec = switchable();
     const perdure = await store.open({ codec });
     await perdure.startWorker({ ...all, maxClaims: 1 });
@@ -141,8 +157,11 @@ describe.each(storeKinds)('codecs that fail on %s', (kind) => {
     expect(await handle.result({ timeout: '30s' })).toBe(10);
   });
 
-  it('garbage and other lengths from decode() block the instance instead of running it', async () => {
-    const store = await createEncodedStore(kind);
+  it('garbage and other lengths from decode() block the instance instead of running it', async ({
+    expect,
+    onTestFinished,
+  }) => {
+    const store = await createEncodedStore(kind, onTestFinished);
     const codec = switchable();
     const perdure = await store.open({ codec });
     const { client } = perdure;

@@ -1,7 +1,7 @@
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { onTestFinished } from 'vitest';
+import { onTestFinished, type TestContext } from 'vitest';
 import { Perdure, silentLogger, type OpenOptions } from '../../src/index.ts';
 import { createMigratedDatabase } from '../postgres/helpers/migrated-database.ts';
 import { querySql } from '../postgres/helpers/server.ts';
@@ -16,11 +16,14 @@ export interface EncodedStore {
 
 export const storeKinds: readonly StoreKind[] = ['SQLite', 'PostgreSQL'];
 
-/** Creates an empty store. It is removed when the test ends. */
-export async function createEncodedStore(kind: StoreKind): Promise<EncodedStore> {
+/** Creates an empty store. It is removed when the test ends. Concurrent tests pass their `onTestFinished`. */
+export async function createEncodedStore(
+  kind: StoreKind,
+  whenFinished: TestContext['onTestFinished'] = onTestFinished,
+): Promise<EncodedStore> {
   const opened: Perdure[] = [];
   const target = await (kind === 'SQLite' ? sqliteFile() : database());
-  onTestFinished(async () => {
+  whenFinished(async () => {
     for (const perdure of opened) await perdure.close();
     await target.remove();
   });

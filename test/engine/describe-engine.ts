@@ -1,4 +1,4 @@
-import { afterEach, describe } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe } from 'vitest';
 import { testOptions } from 'perdure/testing';
 import type { Client } from '../../src/index.ts';
 import { Perdure, type OpenOptions, type StartWorkerOptions } from '../../src/perdure.ts';
@@ -117,6 +117,35 @@ export function describeEngine(
         cleanups.push(() => store.remove());
         const engine = await openEngine(store, { ...mode, open: openOptions }, cleanups);
         if (options !== undefined) await engine.startWorker(options);
+        return engine;
+      });
+    });
+  }
+}
+
+/** Registers a suite once per mode. Its tests share one engine with one worker, so that they can run concurrently. */
+export function describeSharedEngine(
+  title: string,
+  options: StartWorkerOptions,
+  suite: (engine: () => Engine) => void,
+  names = modesOfThisRun.map(({ name }) => name),
+): void {
+  for (const mode of allModes.filter(({ name }) => names.includes(name))) {
+    describe(`${title} (${mode.name})`, () => {
+      const newStore = engineStores(mode.store);
+      const cleanups: (() => Promise<unknown>)[] = [];
+      let engine: Engine | undefined;
+      beforeAll(async () => {
+        const store = await newStore();
+        cleanups.push(() => store.remove());
+        engine = await openEngine(store, mode, cleanups);
+        await engine.startWorker(options);
+      });
+      afterAll(async () => {
+        for (const cleanup of cleanups.splice(0).toReversed()) await cleanup();
+      });
+      suite(() => {
+        if (engine === undefined) throw new Error('Use the engine inside a test.');
         return engine;
       });
     });

@@ -5,7 +5,7 @@ import { CanceledError } from '../../src/model/failures/errors.ts';
 import { activity } from '../../src/orchestration/activity.ts';
 import { orchestration } from '../../src/orchestration/orchestration.ts';
 import { task } from '../../src/tasks/task.ts';
-import { describeEngine } from './describe-engine.ts';
+import { describeSharedEngine } from './describe-engine.ts';
 
 interface Seen {
   readonly headers: unknown;
@@ -140,13 +140,14 @@ const definitions = {
   flows: [probeFlow],
 };
 
-describeEngine(
+describeSharedEngine(
   'options of every start',
-  (open) => {
-    it.each(Object.entries({ ...ways, ...schedules }))(
+  { ...definitions, pollInterval: 100 },
+  (engine) => {
+    it.concurrent.each(Object.entries({ ...ways, ...schedules }))(
       '%s takes headers, tags, a priority and a timeout',
       async (_way, start) => {
-        const { client } = await open({ ...definitions, pollInterval: 100 });
+        const { client } = engine();
         const options = { headers: { tenant: '7' }, tags: { of: 'x' }, priority: 70 };
         expect(await start(client, false, { ...options, timeout: '1m' })).toMatchObject({
           headers: { tenant: '7' },
@@ -157,34 +158,43 @@ describeEngine(
       },
     );
 
-    it.each(Object.entries(ways))('%s takes a delay and a runAt', async (_way, start) => {
-      const { client } = await open(definitions);
-      for (const isDelay of [true, false]) {
-        const due = Date.now() + 150;
-        const options = isDelay ? { delay: 150 } : { runAt: due };
-        const { at } = (await start(client, false, options)) as Seen;
-        // The clock of the store rounds to milliseconds.
-        expect(at).toBeGreaterThanOrEqual(due - 10);
-      }
-    });
+    it.concurrent.each(Object.entries(ways))(
+      '%s takes a delay and a runAt',
+      async (_way, start) => {
+        const { client } = engine();
+        for (const isDelay of [true, false]) {
+          const due = Date.now() + 150;
+          const options = isDelay ? { delay: 150 } : { runAt: due };
+          const { at } = (await start(client, false, options)) as Seen;
+          // The clock of the store rounds to milliseconds.
+          expect(at).toBeGreaterThanOrEqual(due - 10);
+        }
+      },
+    );
 
-    it.each(Object.entries(ways))('%s takes onConflict if it has an id', async (way, start) => {
-      const { client } = await open(definitions);
-      const isDetached = way.startsWith('ctx.startDetached');
-      const given = (onConflict: string) =>
-        ({ onConflict, ...(!isDetached && { id: `${way} ${onConflict}` }) }) as CommonStartOptions;
-      for (const onConflict of ['reject', 'terminateExisting']) {
-        expect(await start(client, false, given(onConflict))).toMatchObject({ headers: {} });
-      }
-      const unknown = Promise.resolve().then(() => start(client, false, given('replace')));
-      const error: unknown = await unknown.catch((thrown: unknown) => thrown);
-      expect(codesOf(error)).toMatch(/INVALID_OPTION/);
-    });
+    it.concurrent.each(Object.entries(ways))(
+      '%s takes onConflict if it has an id',
+      async (way, start) => {
+        const { client } = engine();
+        const isDetached = way.startsWith('ctx.startDetached');
+        const given = (onConflict: string) =>
+          ({
+            onConflict,
+            ...(!isDetached && { id: `${way} ${onConflict}` }),
+          }) as CommonStartOptions;
+        for (const onConflict of ['reject', 'terminateExisting']) {
+          expect(await start(client, false, given(onConflict))).toMatchObject({ headers: {} });
+        }
+        const unknown = Promise.resolve().then(() => start(client, false, given('replace')));
+        const error: unknown = await unknown.catch((thrown: unknown) => thrown);
+        expect(codesOf(error)).toMatch(/INVALID_OPTION/);
+      },
+    );
 
-    it.each(Object.entries({ ...ways, ...schedules }))(
+    it.concurrent.each(Object.entries({ ...ways, ...schedules }))(
       '%s takes an event, or rejects it with INVALID_OPTION',
       async (way, start) => {
-        const { client } = await open(definitions);
+        const { client } = engine();
         const options = { event: { token: 'unused' } } as CommonStartOptions;
         const outcome = await Promise.resolve()
           .then(() => start(client, false, options))
@@ -195,10 +205,10 @@ describeEngine(
       },
     );
 
-    it.each(Object.entries({ ...ways, ...schedules }))(
+    it.concurrent.each(Object.entries({ ...ways, ...schedules }))(
       '%s rejects invalid options',
       async (_way, start) => {
-        const { client } = await open(definitions);
+        const { client } = engine();
         const bad: readonly (readonly [CommonStartOptions, RegExp])[] = [
           [{ timeout: 0 }, /INVALID_OPTION/],
           [{ timeout: 'soon' }, /INVALID_DURATION/],

@@ -303,24 +303,34 @@ describeManaged('deleteInstance() with force', ({ openManaged, openShared }) => 
 
   describe('concurrent force deletion', () => {
     it('a deletion that races an activity completion leaves no rows', async () => {
-      for (let round = 0; round < 30; round += 1) {
-        const { held, run, started, end } = heldActivity();
-        const { client, perdure } = await openManaged({
+      for (const fastPaths of [true, false]) {
+        let started = Promise.withResolvers<void>();
+        let mayEnd = Promise.withResolvers<string>();
+        const held = activity('held', async () => {
+          started.resolve();
+          return mayEnd.promise;
+        });
+        const run = orchestration('run', async (ctx) => ctx.call(held));
+        const { client } = await openManaged({
           orchestrations: [run],
           activities: [held],
-          ...testOptions({ fastPaths: round % 2 === 0 }),
+          ...testOptions({ fastPaths }),
         });
-        const handle = await client.start(run, undefined, { id: 'r' });
-        const result = handle.result().catch((error: unknown) => error);
-        await started;
-        end('completed');
-        for (let turn = 0; turn < round % 6; turn += 1) await turnOfTheLoop();
-        expect(await handle.delete({ force: true })).toMatchObject({ instancesDeleted: 1 });
-        const outcome = await result;
-        if (outcome !== 'completed') expect(outcome).toMatchObject({ code: 'INSTANCE_NOT_FOUND' });
-        await turnOfTheLoop();
-        expect(await countRemaining(client)).toEqual(emptyStore);
-        await perdure.close();
+        for (let round = 0; round < 15; round += 1) {
+          started = Promise.withResolvers();
+          mayEnd = Promise.withResolvers();
+          const handle = await client.start(run, undefined, { id: `r-${round}` });
+          const result = handle.result().catch((error: unknown) => error);
+          await started.promise;
+          mayEnd.resolve('completed');
+          for (let turn = 0; turn < round % 6; turn += 1) await turnOfTheLoop();
+          expect(await handle.delete({ force: true })).toMatchObject({ instancesDeleted: 1 });
+          const outcome = await result;
+          if (outcome !== 'completed')
+            expect(outcome).toMatchObject({ code: 'INSTANCE_NOT_FOUND' });
+          await turnOfTheLoop();
+          expect(await countRemaining(client)).toEqual(emptyStore);
+        }
       }
     });
 
