@@ -15,7 +15,7 @@ let count = 0;
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
 // A removed guard is found under the violation of the first scenario that reaches it, so the scenarios are fixed.
-const seed = 1;
+const defaultSeed = 1;
 // The overrides write on a connection of their own. Polling would turn that into hints at times that depend on the load.
 const noPollMs = 2 ** 31 - 1;
 
@@ -46,7 +46,7 @@ describe('the model check detects a store in which', () => {
       const report = await checkModel({
         profile: guard.profile ?? 'races',
         runs: modelRuns,
-        seed,
+        seed: guard.seed ?? defaultSeed,
         openStore: (clock, path) => openWithout(guard, clock, path),
         asFound: true,
       });

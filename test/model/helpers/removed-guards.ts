@@ -14,6 +14,8 @@ export interface RemovedGuard {
   readonly finding: RegExp;
   /** The scenarios that find it. Default: `races`. */
   readonly profile?: Profile;
+  /** The seed of the scenarios, recorded because it finds the guard early. Default: 1. */
+  readonly seed?: number;
   readonly override: (intact: Intact) => Partial<Provider>;
 }
 
@@ -115,6 +117,7 @@ export const removedGuards: readonly RemovedGuard[] = [
   },
   {
     fault: 'the children of a terminated instance continue',
+    seed: 38,
     finding:
       /is \{"status":"(pending|running|canceling)".*not \{"status":"(canceling|canceled|terminated)"/,
     override({ provider, db }) {
@@ -131,6 +134,7 @@ export const removedGuards: readonly RemovedGuard[] = [
   },
   {
     fault: 'the result of a deleted instance reaches the next one with its id',
+    seed: 5,
     finding: /which no commit delivered/,
     override({ provider }) {
       const items = new Map<
@@ -232,6 +236,7 @@ export const removedGuards: readonly RemovedGuard[] = [
   },
   {
     fault: 'a deletion leaves the children of the root',
+    seed: 2,
     finding: /delete of .* returned|is stuck/,
     override({ provider, db }) {
       const readRoot = db.prepare<
@@ -262,6 +267,7 @@ export const removedGuards: readonly RemovedGuard[] = [
   },
   {
     fault: 'the late outcome of an ended execution reaches the execution that a retry started',
+    seed: 14,
     finding: /which no commit delivered/,
     override({ provider, db }) {
       const select = db.prepare<
@@ -297,6 +303,7 @@ export const removedGuards: readonly RemovedGuard[] = [
   },
   {
     fault: 'each of two concurrent retries starts an execution',
+    seed: 6,
     finding: /retry of .* returned \{"kind":"retried","executionId":\d+\}, not \{"kind":"status"/,
     override({ provider, db, clock }) {
       const select = db.prepare<
@@ -326,6 +333,7 @@ export const removedGuards: readonly RemovedGuard[] = [
   },
   {
     fault: 'a retried instance keeps the cancel request of its ended execution',
+    seed: 9,
     finding:
       /is \{"status":"running".*"cancel":\{"reason".*not \{"status":"running".*"cancel":null/,
     override({ provider, db }) {
@@ -366,6 +374,7 @@ export const removedGuards: readonly RemovedGuard[] = [
   },
   {
     fault: 'a takeover also ends the claims of living processes',
+    seed: 2,
     finding: /takeover of .* ended \d+ leases, not \d+|was claimed while another worker held it/,
     profile: 'takeovers',
     override({ provider, db, clock }) {
