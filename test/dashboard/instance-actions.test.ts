@@ -2,7 +2,7 @@ import type { Page } from 'playwright-core';
 import { expect, test } from 'vitest';
 import type { Client } from '../../src/index.ts';
 import { auditOf, chooseItem, confirmDialog, instancePath, shows, signIn } from './drive-page.ts';
-import { describeDashboard } from './open-dashboard.ts';
+import { describeDashboard, kindsOfPages } from './open-dashboard.ts';
 
 const more = /^Fork, run again/;
 const actor = 'admin token';
@@ -257,5 +257,5 @@ describeDashboard(
       expect(await page.getByRole('dialog').count()).toBe(0);
     });
   },
-  { seed: true },
+  { seed: true, kinds: kindsOfPages },
 );

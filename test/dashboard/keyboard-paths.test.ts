@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { Client } from '../../src/index.ts';
 import { auditOf, rowOf, shows } from './drive-page.ts';
-import { describeDashboard } from './open-dashboard.ts';
+import { describeDashboard, kindsOfPages } from './open-dashboard.ts';
 
 /** The instances that are canceled by filter: 10,000 as in bound A12 with `npm run test:large`. */
 const many = process.env['MODE'] === 'large' ? 10_000 : 1_000;
@@ -106,5 +106,5 @@ describeDashboard(
       await page.waitForURL(/history$/);
     });
   },
-  { seed: true },
+  { seed: true, kinds: kindsOfPages },
 );

@@ -61,6 +61,16 @@ export interface SuiteOptions {
 
 const seedTimeoutMs = 180_000;
 
+/**
+ * Stores for suites whose requests other tests run on both stores. `npm run test:modes` and `npm run test:large` also run them
+ * on PostgreSQL.
+ */
+export const kindsOfPages: readonly StoreKind[] = ['all-modes', 'large'].includes(
+  process.env['MODE'] ?? '',
+)
+  ? ['SQLite', 'PostgreSQL']
+  : ['SQLite'];
+
 /** Registers a suite once per store. All its tests share a browser process, and each has its own context. */
 export function describeDashboard(
   title: string,
