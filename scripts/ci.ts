@@ -1,5 +1,5 @@
 /**
- * Runs all checks, then the tests. Checks run in parallel and print their output only if they fail. The last line is always
+ * Runs the build, then the tests and all checks. Checks print their output only if they fail. The last line is always
  * `N passed, N failed`; a failed check counts as a failure.
  */
 import { spawn } from 'node:child_process';
@@ -77,20 +77,41 @@ async function runCheck(name: string): Promise<boolean> {
   return code === 0;
 }
 
-/** Runs the checks in parallel. Returns the number of failures. */
-async function runChecks(): Promise<number> {
+/** Runs checks, `parallel` at a time. Calls `onBuilt` after the build. Returns the number of failures. */
+async function runChecks(parallel: () => number, onBuilt: () => void): Promise<number> {
   const built = Promise.withResolvers<void>();
   const waiting = [...CHECKS];
   let failed = 0;
-  const work = async (): Promise<void> => {
-    for (let name = waiting.shift(); name !== undefined; name = waiting.shift()) {
+  const work = async (index: number): Promise<void> => {
+    while (index < parallel()) {
+      const name = waiting.shift();
+      if (name === undefined) return;
       if (NEED_BUILD.has(name)) await built.promise;
       if (!(await runCheck(name))) failed += 1;
-      if (name === 'build') built.resolve();
+      if (name !== 'build') continue;
+      built.resolve();
+      onBuilt();
     }
   };
-  await Promise.all(Array.from({ length: availableParallelism() }, work));
+  await Promise.all(Array.from({ length: parallel() }, (_, index) => work(index)));
   return failed;
+}
+
+/** Runs the checks on all cores until the build has ended, then one at a time beside the tests. */
+async function runAll(): Promise<{ readonly failedChecks: number; readonly tests: TestCounts }> {
+  const built = Promise.withResolvers<void>();
+  let parallel = availableParallelism();
+  const [failedChecks, tests] = await Promise.all([
+    runChecks(
+      () => parallel,
+      () => {
+        parallel = 1;
+        built.resolve();
+      },
+    ),
+    built.promise.then(() => runTests()),
+  ]);
+  return { failedChecks, tests };
 }
 
 async function runTests(): Promise<TestCounts> {
@@ -113,15 +134,14 @@ function readReport(file: string): VitestReport | undefined {
   }
 }
 
-const checksOnly = process.argv.includes('--checks-only');
-const failedChecks = await runChecks();
-if (checksOnly) {
+if (process.argv.includes('--checks-only')) {
+  const failedChecks = await runChecks(availableParallelism, () => undefined);
   console.log(failedChecks === 0 ? 'All checks passed.' : `Checks failed: ${failedChecks}.`);
+  if (failedChecks > 0) process.exitCode = 1;
 } else {
-  const tests = await runTests();
+  const { failedChecks, tests } = await runAll();
   if (failedChecks > 0) console.log(`Checks failed: ${failedChecks}, see above.`);
   const skipped = tests.skipped > 0 ? `, ${tests.skipped} skipped` : '';
   console.log(`${tests.passed} passed, ${tests.failed + failedChecks} failed${skipped}`);
-  if (tests.failed > 0) process.exitCode = 1;
+  if (tests.failed + failedChecks > 0) process.exitCode = 1;
 }
-if (failedChecks > 0) process.exitCode = 1;
