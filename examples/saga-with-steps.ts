@@ -1,26 +1,29 @@
 /** A saga of steps: each step and its compensation are closures. The compensations run if a later step fails. */
 import { orchestration, Perdure, type OrchestrationContext } from 'perdure';
 
-const stock = new Map([
-  ['tent', 1],
-  ['lamp', 1],
+// Stands in for the table of a shop: who holds each item. Both changes are idempotent, because a step can run again.
+const holders = new Map<string, string | undefined>([
+  ['tent', undefined],
+  ['lamp', undefined],
 ]);
 
-async function reserve(ctx: OrchestrationContext, item: string): Promise<string> {
-  return ctx.run(`reserve ${item}`, async (step) => {
-    const left = stock.get(item) ?? 0;
-    if (left === 0) throw new Error(`no ${item} left`);
-    stock.set(item, left - 1);
+async function reserve(ctx: OrchestrationContext, item: string): Promise<void> {
+  const rentalId = ctx.instanceId;
+  await ctx.run(`reserve ${item}`, async (step) => {
+    const isFree = holders.has(item) && [undefined, rentalId].includes(holders.get(item));
+    if (!isFree) throw new Error(`no ${item} left`);
+    holders.set(item, rentalId);
     console.log(`reserved the ${item}, attempt ${step.attempt}`);
-    return item;
   });
 }
 
 async function putBack(ctx: OrchestrationContext, item: string): Promise<void> {
+  const rentalId = ctx.instanceId;
   await ctx.run(
     `put back ${item}`,
     async () => {
-      stock.set(item, (stock.get(item) ?? 0) + 1);
+      if (holders.get(item) !== rentalId) return;
+      holders.set(item, undefined);
       console.log(`put back the ${item}`);
     },
     { retry: { maxAttempts: 100 } },
@@ -28,15 +31,19 @@ async function putBack(ctx: OrchestrationContext, item: string): Promise<void> {
 }
 
 const rental = orchestration('rental', async (ctx, items: readonly string[]) => {
-  const reserved: string[] = [];
+  const toPutBack: string[] = [];
   try {
-    for (const item of items) reserved.push(await reserve(ctx, item));
-    return reserved.join(' and ');
+    for (const item of items) {
+      // Before the step: a cancel can reject it after its closure has reserved the item.
+      toPutBack.push(item);
+      await reserve(ctx, item);
+    }
+    return items.join(' and ');
   } catch (error) {
     // A cancel does not reach into a shield. The timeout and the clean-up limit of the cancel bound it.
     await ctx.shield(
       async () => {
-        for (const item of reserved.toReversed()) await putBack(ctx, item);
+        for (const item of toPutBack.toReversed()) await putBack(ctx, item);
       },
       { timeout: '4m' },
     );
