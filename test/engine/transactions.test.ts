@@ -307,6 +307,44 @@ describeEngine('ctx.transaction', (open) => {
     expect(await (await client.runTask(table.read)).result()).toEqual([]);
   });
 
+  it('a transaction step that keeps tx cannot write through it after its commit or rollback', async () => {
+    const table = newTable();
+    const kept: StoreTransaction[] = [];
+    const flow = orchestration('flow', async (ctx) => {
+      await ctx.transaction('commit', async (tx) => {
+        kept.push(tx);
+        await table.insert(tx, 'committed');
+      });
+      await ctx
+        .transaction('roll back', async (tx) => {
+          kept.push(tx);
+          await table.insert(tx, 'rolled back');
+          throw new Error('no');
+        })
+        .catch((error: unknown) => {
+          if (!isPerdureError(error, 'STEP_FAILED')) throw error;
+        });
+      const afterwards = await ctx.run('use tx', () =>
+        codesOf(kept.map((tx) => () => table.insert(tx, 'late'))),
+      );
+      // The first tx is closed, although another transaction is open.
+      const inAnother = await ctx.transaction('use another tx', (tx) =>
+        codesOf([
+          ...kept.map((old) => () => table.insert(old, 'late')),
+          () => tx.query('SELECT 1'),
+        ]),
+      );
+      return { afterwards, inAnother };
+    });
+    const { client } = await open({ orchestrations: [flow], tasks: [table.create, table.read] });
+    await (await client.runTask(table.create)).result();
+    expect(await (await client.start(flow)).result()).toEqual({
+      afterwards: ['TRANSACTION_CLOSED', 'TRANSACTION_CLOSED'],
+      inAnother: ['TRANSACTION_CLOSED', 'TRANSACTION_CLOSED', 'resolved'],
+    });
+    expect(await (await client.runTask(table.read)).result()).toEqual(['committed']);
+  });
+
   it('an isolated handler rejects ctx.transaction with TRANSACTION_UNSUPPORTED', async () => {
     const isolated = isolatedActivity<void, string>('isolated', {
       module: new URL('./transaction-in-thread.ts', import.meta.url),

@@ -192,6 +192,36 @@ describe('invalid requests', () => {
       [404, 'INSTANCE_NOT_FOUND'],
     ]);
   });
+
+  it('a start with headers, tags or an event beyond their limits returns 400 and creates nothing', async () => {
+    const { send, perdure } = await openServer();
+    const many = (count: number) =>
+      Object.fromEntries(Array.from({ length: count }, (_, n) => [`n${n}`, 'x']));
+    const bombs = [
+      { headers: many(33) },
+      { headers: many(5_000) },
+      { headers: { big: 'x'.repeat(10_000) } },
+      { headers: { ['n'.repeat(200)]: 'x' } },
+      { headers: { 'line\nbreak': 'x' } },
+      { headers: { half: '\ud800' } },
+      { headers: { number: 5 } },
+      { headers: [] },
+      { tags: many(17) },
+      { tags: { big: 'x'.repeat(300) } },
+      { event: { name: '' } },
+      { event: { name: 'e', key: 'k'.repeat(5_000) } },
+      { onConflict: 'replace' },
+      { onConflict: 'reject', replaceKey: 'key' },
+    ];
+    for (const options of bombs) {
+      const { status, text } = await send('startInstance', {
+        body: { name: 'hello', id: 'bomb', ...options },
+      });
+      expect([Object.keys(options), status]).toEqual([Object.keys(options), 400]);
+      expect(text.length).toBeLessThan(5_000);
+    }
+    expect(await perdure.client.get('bomb')).toBeUndefined();
+  });
 });
 
 describeServer('sessions and jobs of other tokens', (open) => {
