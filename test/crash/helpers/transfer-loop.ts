@@ -1,15 +1,15 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm, symlink } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import Database from 'better-sqlite3';
-import { build } from 'esbuild';
 import { Perdure } from '../../../src/index.ts';
 import { createDatabase, querySql, runSql } from '../../postgres/helpers/server.ts';
 import { startTcpProxy } from '../../postgres/helpers/tcp-proxy.ts';
 import type { TransfersOptions } from '../programs/transfers-program.ts';
+import { bundleProgram } from './bundle-program.ts';
 import { createTransfers, type Transfer } from './transfer-definitions.ts';
 
 const accounts = 10;
@@ -52,7 +52,7 @@ export async function runTransferLoop(options: TransferLoopOptions): Promise<Tra
   const startedAt = performance.now();
   const folder = await mkdtemp(join(tmpdir(), 'perdure-transfers-'));
   const bank = kind === 'SQLite' ? await createFile(folder) : await createServerBank();
-  const program = await bundle(folder);
+  const program = await bundleProgram('transfers-program.ts', folder);
   const children = new Set<ChildProcess>();
   let isEnding = false;
   let killed = 0;
@@ -148,24 +148,6 @@ export async function runTransferLoop(options: TransferLoopOptions): Promise<Tra
     await bank.close();
     await rm(folder, { recursive: true, force: true });
   }
-}
-
-/** One file starts several times faster than the sources. */
-async function bundle(folder: string): Promise<string> {
-  const outfile = join(folder, 'transfers-program.mjs');
-  const modules = join(import.meta.dirname, '../../../node_modules');
-  await symlink(modules, join(folder, 'node_modules'));
-  await build({
-    entryPoints: [join(import.meta.dirname, '../programs/transfers-program.ts')],
-    outfile,
-    bundle: true,
-    platform: 'node',
-    format: 'esm',
-    target: 'node22',
-    external: ['better-sqlite3', 'pg', 'croner', 'zod'],
-    logLevel: 'silent',
-  });
-  return outfile;
 }
 
 async function verify(bank: Bank, expected: readonly Transfer[]): Promise<readonly string[]> {
