@@ -1,6 +1,7 @@
 import type { BrokenProvider } from './broken-provider.ts';
 import { brokenAudits } from './audits.ts';
 import { brokenClaims } from './claims.ts';
+import { brokenCollisions } from './collisions.ts';
 import { brokenLists } from './lists.ts';
 import { brokenDeletions } from './deletions.ts';
 import { brokenFences } from './fences.ts';
@@ -57,6 +58,7 @@ export const brokenProviders: readonly BrokenProvider[] = [
   ...brokenTransactions,
   ...brokenStops,
   ...brokenStarting,
+  ...brokenCollisions,
   ...brokenStartKeys,
   ...brokenQueues,
   ...brokenInstances,

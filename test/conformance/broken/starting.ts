@@ -4,7 +4,7 @@ import type { BrokenProvider, Intact } from './broken-provider.ts';
 import { brokenTurnStarts } from './turn-starts.ts';
 
 /** Changes starts before the store gets them. */
-function editStarts(
+export function editStarts(
   { provider }: Intact,
   edit: (instance: NewInstance) => NewInstance,
 ): Partial<Provider> {
@@ -12,7 +12,7 @@ function editStarts(
 }
 
 /** Runs SQL right before timeouts are applied. */
-function beforeTimeouts({ provider, db }: Intact, sql: string): Partial<Provider> {
+export function beforeTimeouts({ provider, db }: Intact, sql: string): Partial<Provider> {
   return {
     applyTimeouts(request) {
       db.exec(sql);

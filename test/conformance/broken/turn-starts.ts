@@ -5,7 +5,7 @@ import type { NewChild, Turn } from '../../../src/providers/contract/turn.ts';
 import type { BrokenProvider, Intact } from './broken-provider.ts';
 
 /** Changes the children of turns before the store gets them. */
-function editChildren(
+export function editChildren(
   { provider }: Intact,
   edit: (child: NewChild) => NewChild,
 ): Partial<Provider> {
@@ -25,7 +25,10 @@ function editChildren(
 }
 
 /** Changes tasks before the store gets them. */
-function editTasks({ provider }: Intact, edit: (task: NewTask) => NewTask): Partial<Provider> {
+export function editTasks(
+  { provider }: Intact,
+  edit: (task: NewTask) => NewTask,
+): Partial<Provider> {
   return { createTasks: (tasks) => provider.createTasks(tasks.map(edit)) };
 }
 
@@ -41,7 +44,7 @@ function afterTasks({ provider, db }: Intact, sql: string): Partial<Provider> {
 }
 
 /** Changes the orchestrations of jobs before the store gets them. */
-function editJobs(
+export function editJobs(
   { provider }: Intact,
   edit: (instance: JobInstance) => JobInstance,
 ): Partial<Provider> {
