@@ -1,4 +1,5 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
+import type { Attention } from '../../src/client/explaining/attention.ts';
 import { LocalClient } from '../../src/client/local-client.ts';
 import { findAttention } from '../../src/client/explaining/find-attention.ts';
 import { readAttention } from '../../src/client/explaining/read-attention.ts';
@@ -167,6 +168,35 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('attention() and queues() on %s
     const reads = await readAttention(store.provider);
     const viewer = { maySee: (name: string) => name === 'resize', seesWorkers: false };
     expect(findAttention(reads, viewer).findings.map((one) => one.kind)).toEqual(['oldQueues']);
+  });
+
+  it('work of a task that no worker has is listed once, with its runs and its calls', async () => {
+    const { store, client } = await open();
+    const { provider, clock } = store;
+    const calls = [workItem(1, { name: 'task:mail' }), workItem(2, { name: 'task:fax' })];
+    await store.begin('a', { workItems: calls });
+    await provider.registerWorkers([newWorker('w')]);
+    await clock.advance('5s');
+    await createTask(store, 'm1', { name: 'mail' });
+    await createTask(store, 'm2', { name: 'mail' });
+    await clock.advance('10s');
+    const mail = { kind: 'task', name: 'mail', dueForMs: 15_000 };
+    const fax = { kind: 'task', name: 'fax', dueForMs: 15_000 };
+    const unclaimed = await client.unclaimedWork();
+    expect(unclaimed).toHaveLength(2);
+    expect(unclaimed).toEqual(expect.arrayContaining([mail, fax]));
+    const findingOf = ({ findings }: Attention) => findings.find((one) => one.kind === 'unclaimed');
+    const all = [
+      { ...mail, waiting: 3 },
+      { ...fax, waiting: 1 },
+    ];
+    expect(findingOf(await client.attention())?.work).toEqual(expect.arrayContaining(all));
+    // Calls belong to orchestrations, which this viewer does not see.
+    const viewer = { maySee: (name: string) => name === 'mail', seesWorkers: false };
+    const seen = findingOf(findAttention(await readAttention(provider), viewer));
+    expect(seen?.work).toEqual([{ ...mail, waiting: 2 }]);
+    await provider.registerWorkers([newWorker('v', { tasks: ['mail', 'fax'] })]);
+    expect(await client.unclaimedWork()).toEqual([]);
   });
 
   it('attention() leaves out failures and lost workers of more than an hour ago', async () => {

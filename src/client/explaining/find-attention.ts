@@ -15,6 +15,7 @@ import type {
   UnclaimedFinding,
 } from './attention.ts';
 import { toBlockedInfo, toPauseInfo } from '../reading/instance-info.ts';
+import { runnerOf } from '../reading/queues.ts';
 import { isHeldUp, recentMs, type AttentionReads } from './read-attention.ts';
 import { summarizeWaits } from './why-summary.ts';
 
@@ -120,14 +121,19 @@ function findUnclaimed(
   const found = unclaimed.filter(
     ({ kind, name }) => maySee(name) && (seesWorkers || kind !== 'activity'),
   );
+  const visible = queues
+    .filter(({ kind }) => seesWorkers || kind !== 'activity')
+    .map((queue) => ({ ...runnerOf(queue), ready: queue.ready }));
   return {
     kind: 'unclaimed',
     ...counted(found.map(({ dueForMs }) => nowMs - dueForMs)),
-    work: found.slice(0, maxExamples).map((work) => ({
-      ...work,
-      waiting:
-        queues.find(({ kind, name }) => kind === work.kind && name === work.name)?.ready ?? 1,
-    })),
+    work: found.slice(0, maxExamples).map((work) => {
+      // Runs and calls of a task have separate queues.
+      const waiting = visible
+        .filter(({ kind, name }) => kind === work.kind && name === work.name)
+        .reduce((sum, { ready }) => sum + ready, 0);
+      return { ...work, waiting: Math.max(waiting, 1) };
+    }),
   };
 }
 

@@ -102,7 +102,7 @@ function keyOf({ kind, name }: Named): string {
 }
 
 /** The definition that a worker registers: the calls of a task have a queue of their own. */
-function runnerOf({ kind, name }: Named): Named {
+export function runnerOf({ kind, name }: Named): Named {
   const task = taskNameOf(name, kind === 'activity' ? 'activity' : 'task');
   return task === name ? { kind, name } : { kind: 'task', name: task };
 }

@@ -10,6 +10,7 @@ import {
   isLiveWorker,
   liveWorkers,
   minUnclaimedMs,
+  missingDefinitions,
 } from '../../providers/rules/workers.ts';
 import { maxPageBytes, maxPageLimit } from './instance-list.ts';
 
@@ -79,7 +80,7 @@ export async function findUnclaimedWork(
     minWaitMs: minUnclaimedMs,
     limit: maxUnclaimed,
   });
-  return work.map(({ kind, name, version, dueForMs }) => ({
+  return missingDefinitions(work).map(({ kind, name, version, dueForMs }) => ({
     kind,
     name,
     ...(version !== null && { version }),

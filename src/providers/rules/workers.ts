@@ -1,5 +1,5 @@
-import { taskActivityName } from '../../model/task-call.ts';
-import type { FindUnclaimedWorkParams } from '../contract/unclaimed-work.ts';
+import { codeOf, taskActivityName } from '../../model/task-call.ts';
+import type { FindUnclaimedWorkParams, UnclaimedWork } from '../contract/unclaimed-work.ts';
 import type { WorkerDefinitions, WorkerList, WorkerRecord } from '../contract/workers.ts';
 
 /** The default interval of heartbeats, in milliseconds. */
@@ -70,4 +70,16 @@ export function definitionsOf(
     ],
     tasks: [...new Set(workers.flatMap(({ tasks }) => tasks))],
   };
+}
+
+/** The definitions that a worker must have to run this work. Calls of a task wait with its runs: the longer wait counts. */
+export function missingDefinitions(work: readonly UnclaimedWork[]): readonly UnclaimedWork[] {
+  const missing = new Map<string, UnclaimedWork>();
+  for (const one of work) {
+    const { kind, name } = one.kind === 'orchestration' ? one : codeOf({ ...one, kind: one.kind });
+    const key = JSON.stringify([kind, name, one.version]);
+    const dueForMs = Math.max(one.dueForMs, missing.get(key)?.dueForMs ?? 0);
+    missing.set(key, { kind, name, version: one.version, dueForMs });
+  }
+  return [...missing.values()];
 }

@@ -2,7 +2,12 @@ import type { Clock } from '../../model/clock.ts';
 import type { Logger } from '../../model/logger.ts';
 import type { UnclaimedWork, UnclaimedWorkStore } from '../../providers/contract/unclaimed-work.ts';
 import type { WorkerDefinitions, WorkerStore } from '../../providers/contract/workers.ts';
-import { definitionsOf, liveWorkers, minUnclaimedMs } from '../../providers/rules/workers.ts';
+import {
+  definitionsOf,
+  liveWorkers,
+  minUnclaimedMs,
+  missingDefinitions,
+} from '../../providers/rules/workers.ts';
 import { reportSafely } from './reports.ts';
 
 export interface UnclaimedWorkWatchParams {
@@ -72,7 +77,8 @@ export class UnclaimedWorkWatch {
     if (foreign.length === 0) return { work: [], live: [] };
     // This worker runs, whatever its last heartbeat says.
     const live = [own, ...liveWorkers(await store.listWorkers())];
-    return { work: await store.findUnclaimedWork({ ...definitionsOf(live), ...query }), live };
+    const work = await store.findUnclaimedWork({ ...definitionsOf(live), ...query });
+    return { work: missingDefinitions(work), live };
   }
 
   #warn(

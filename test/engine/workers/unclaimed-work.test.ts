@@ -64,6 +64,15 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('work that no worker can run (%
     expect(clock.now() - firstAt).toBeGreaterThanOrEqual(59_000);
   });
 
+  it('a worker warns of the task whose calls are unclaimed', async () => {
+    const { client, pass, startWorker } = await open();
+    const notify = orchestration('notify', (ctx) => ctx.runTask(mail));
+    await startWorker({ orchestrations: [notify] });
+    await client.start(notify);
+    await warned(pass, 'no live worker has this task registered');
+    expect(lines[0]).toContain('{ task: "mail", dueForMs: ');
+  });
+
   it('a worker warns of an instance whose version is no longer registered', async () => {
     const { client, pass, startWorker } = await open();
     const before = await startWorker({ orchestrations: [oldVersion] });
