@@ -161,6 +161,27 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('client.limits on %s', (kind) =
     expect(await Promise.all([second.result(), third.result()])).toEqual(['2', '3']);
   });
 
+  it('runs that wait for a place or a rate occupy no slot of their worker', async () => {
+    const perdure = await open();
+    const { client } = perdure;
+    const { definition: held, open: release } = gated('held', { global: 1 });
+    const rated = task('rated', () => 1, { rate: { limit: 1, per: '1h' } });
+    const other = task('other', (_ctx, n: number) => n);
+    await client.runTasks(Array.from({ length: 20 }, () => ({ task: rated })));
+    const runs = await client.runTasks(
+      Array.from({ length: 20 }, (_, n) => ({ task: held, input: `${n}` })),
+    );
+    await perdure.startWorker({ tasks: [held, rated, other], activityConcurrency: 2 });
+    await expect.poll(async () => (await client.limits.get(rated))?.waiting).toBe(19);
+    for (let n = 0; n < 5; n += 1) {
+      const run = await client.runTask(other, n);
+      expect(await run.result()).toBe(n);
+    }
+    expect(await client.limits.get(held)).toMatchObject({ running: 1, waiting: 19 });
+    release();
+    await Promise.all(runs.map((run) => run.result()));
+  });
+
   it('an activity of an instance waits for its rate, and why() says until when', async () => {
     const perdure = await open();
     const { client } = perdure;

@@ -302,6 +302,16 @@ export const brokenLimits: readonly BrokenProvider[] = [
       ),
   },
   {
+    fault: 'a key keeps the place of a run that was deleted while it was held',
+    rejectedBy: 'lane/a-removed-one-is-free',
+    override: (intact) =>
+      withSql(
+        intact,
+        `CREATE TRIGGER IF NOT EXISTS keeps AFTER DELETE ON worker_queue WHEN OLD.place = 1
+         BEGIN UPDATE lanes SET running = running + 1 WHERE definition_key = OLD.limit_key AND lane = OLD.lane; END`,
+      ),
+  },
+  {
     fault: 'an inspection shows no limit',
     rejectedBy: 'limit/inspection-shows-what-holds-an-item',
     override: ({ provider }) => ({

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Capability } from '../../conformance-case.ts';
-import { expectCommitted, only } from '../../expectations.ts';
+import { forceDelete } from '../../deletion-helpers.ts';
+import { expectCommitted, expectLockLost, only } from '../../expectations.ts';
 import {
   claimExactly,
   complete,
@@ -13,6 +14,7 @@ import {
   limitedTask,
   limitsOf,
   rateOf,
+  runningOf,
   setLimits,
 } from '../../limit-helpers.ts';
 import { createTask, createTasks, failure, idsOf } from '../../task-helpers.ts';
@@ -183,6 +185,29 @@ export const limitLanes: Capability = {
           (await lanesOf(store)).map(({ key }) => key),
           ['z'],
         );
+      },
+    },
+    {
+      id: 'lane/a-removed-one-is-free',
+      title: 'a key whose runs are deleted while one is held has a free place for new runs',
+      async run(store) {
+        await declare(store, { perKey: 1 });
+        await createKeyed(store, 'a', 3);
+        const [held] = await claimExactly(store, 1);
+        assert.ok(held);
+        for (const id of ['a1', 'a2', 'a3']) await forceDelete(store, id);
+        await claimExactly(store, 0);
+        assert.equal(await runningOf(store), 0);
+        await createKeyed(store, 'a', 2);
+        const again = await claimExactly(store, 1);
+        expectLockLost(await store.ackWork(held.lockToken));
+        await claimExactly(store, 0);
+        assert.deepEqual(
+          (await lanesOf(store)).map(({ key, running, waiting }) => [key, running, waiting]),
+          [['a', 1, 1]],
+        );
+        await complete(store, again);
+        await claimExactly(store, 1);
       },
     },
     {
