@@ -112,10 +112,10 @@ async function runAll(
   context.onTestFinished(() => fleet.killAll());
   // Before the runs: the workers declare the limits.
   for (let count = 0; count < workers; count += 1) await fleet.add();
-  const start = async (): Promise<void> => {
-    for (let first = 0; first < runs; first += 200) {
+  const start = async (count: number): Promise<void> => {
+    for (let first = 0; first < count; first += 200) {
       await Promise.all(
-        Array.from({ length: Math.min(200, runs - first) }, (_, index) => {
+        Array.from({ length: Math.min(200, count - first) }, (_, index) => {
           const group = groups[(first + index) % groups.length] ?? 'shared';
           // Some keys have many runs, most have few.
           const key = `key-${Math.floor(keys * Math.random() ** 2)}`;
@@ -126,9 +126,12 @@ async function runAll(
       );
     }
   };
-  const started = start();
+  // Half of the runs are a backlog. A part of the others begins with each kill, so that no kill finds idle workers.
+  const perKill = Math.floor(runs / 2 / kills);
+  let started = start(runs - kills * perKill);
   for (let count = 0; count < kills; count += 1) {
-    await delay(isFullSize ? 1_000 : 300);
+    started = started.then(() => start(perKill));
+    await delay(Math.random() * 500);
     if (count % 3 === 2) target.proxy?.cut();
     await fleet.killOldest();
     await fleet.add();
@@ -152,6 +155,8 @@ async function runAll(
 }
 
 interface Seen {
+  /** Handlers that ran when their process was killed. */
+  readonly killed: number;
   readonly shared: number;
   readonly keyed: number;
   readonly mixed: number;
@@ -164,7 +169,9 @@ function measure(ledgers: readonly ProcessLedger[]): Seen {
   const intervals = Map.groupBy(ledgers.flatMap(intervalsOf), ({ group }) => group);
   const of = (group: string) => intervals.get(group) ?? [];
   const lines = ledgers.flatMap((ledger) => ledger.lines);
+  const killTimes = new Set(ledgers.flatMap(({ killedAt }) => killedAt ?? []));
   return {
+    killed: [...intervals.values()].flat().filter(({ to }) => killTimes.has(to)).length,
     shared: mostAtOnce(of('shared')),
     keyed: mostAtOncePerKey(of('keyed')),
     mixed: mostAtOnce(of('mixed')),
@@ -189,7 +196,8 @@ describe.each(['SQLite', 'PostgreSQL'])('limits while workers are killed (%s)', 
     expect(seen.instances).toBeLessThanOrEqual(strict.instancesPerKey);
     // Handlers begin up to a fifth of a second after their claims, which the rate counts.
     expect(seen.rated).toBeLessThanOrEqual(strict.rate * 1.2 + strict.burst);
-    // The limits were reached, so the run tests them.
+    // Kills ended handlers and the limits were reached, so the run tests them.
+    if (isFullSize) expect(seen.killed).toBeGreaterThan(kills);
     expect(seen.shared).toBe(strict.shared);
     expect(seen.keyed).toBe(strict.perKey);
   }, 1_200_000);

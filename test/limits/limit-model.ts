@@ -18,6 +18,8 @@ export interface ModelStore {
    * fetches until it gets nothing.
    */
   readonly mayDivideClaims: boolean;
+  /** Begins the names of tasks and runs, if the store is used for several runs of the model. */
+  readonly prefix?: string;
 }
 
 /** Random numbers from a seed. */
@@ -44,7 +46,6 @@ class Random {
 
 const traced = Number(process.env['LIMIT_TRACE'] ?? 12);
 const lockMs = 1_000;
-const tasks = ['one', 'two', 'plain'] as const;
 const keys = ['', 'a', 'b', 'c', 'd'] as const;
 const failure = '{"name":"Error","message":"no"}';
 
@@ -81,9 +82,16 @@ class LimitModel {
   readonly #trace: string[] = [];
   /** Tokens that were replaced, handed back or acked. */
   readonly #former: string[] = [];
+  readonly #prefix: string;
+  /** Tasks that get limits and keys. */
+  readonly #limited: readonly string[];
+  readonly #tasks: readonly string[];
 
   constructor(store: ModelStore, seed: number) {
     this.#store = store;
+    this.#prefix = store.prefix ?? '';
+    this.#limited = [`${this.#prefix}one`, `${this.#prefix}two`];
+    this.#tasks = [...this.#limited, `${this.#prefix}plain`];
     this.#random = new Random(seed);
     this.#maySetBack = seed % 3 === 0;
   }
@@ -112,7 +120,7 @@ class LimitModel {
 
   async #drain(): Promise<void> {
     const { provider } = this.#store;
-    for (const task of ['one', 'two']) await this.#set(task, {});
+    for (const task of this.#limited) await this.#set(task, {});
     for (const run of this.#reference.runs.values()) if (run.paused) await this.#resume(run);
     for (let round = 0; this.#reference.runs.size > 0; round++) {
       assert.ok(round < 200, `${this.#reference.runs.size} runs are never claimed`);
@@ -122,7 +130,7 @@ class LimitModel {
       await this.#advance(round % 10 === 9 ? 3 * 86_400_000 : 500);
     }
     await this.#store.checkInvariants();
-    const { records } = await provider.listLimits({ limit: 10 });
+    const { records } = await provider.listLimits({ limit: 1_000 });
     assert.ok(records.every(({ running, waiting }) => running === 0 && waiting === 0));
   }
 
@@ -150,13 +158,13 @@ class LimitModel {
     const random = this.#random;
     const now = this.#now;
     const created = Array.from({ length: 1 + random.below(4) }, () => {
-      const task = random.pick(tasks);
-      const key = task === 'plain' ? '' : random.pick(keys);
+      const task = random.pick(this.#tasks);
+      const key = this.#limited.includes(task) ? random.pick(keys) : '';
       const weight = key === '' ? null : random.pick([1, 1, 2, 3]);
       const priority = random.pick([0, 0, 0, 5, -5]);
       const delayMs = random.pick([0, 0, 0, 0, 300, 2_000]);
       const expiresInMs = random.pick([undefined, undefined, undefined, 700]);
-      const id = `r${this.#count++}`;
+      const id = `${this.#prefix}r${this.#count++}`;
       const expiresAt = expiresInMs === undefined ? null : now + delayMs + expiresInMs;
       this.#reference.create(
         { id, task, key, priority, dueAt: now + delayMs, expiresAt },
@@ -193,7 +201,7 @@ class LimitModel {
   }
 
   /** Fetches runs of these tasks. Only a fetch of all of them can show that nothing waits. */
-  async #fetch(max: number, of: readonly string[] = tasks): Promise<readonly WorkItem[]> {
+  async #fetch(max: number, of: readonly string[] = this.#tasks): Promise<readonly WorkItem[]> {
     const now = this.#now;
     this.#reference.beforeClaim(now);
     const flagged = new Set(
@@ -207,7 +215,7 @@ class LimitModel {
       const token = this.#reference.runs.get(instanceId)?.held?.token;
       if (token !== undefined) this.#former.push(token);
     }
-    const isLast = of === tasks && (!this.#store.mayDivideClaims || items.length === 0);
+    const isLast = of === this.#tasks && (!this.#store.mayDivideClaims || items.length === 0);
     this.#reference.claimed(items, { max, now, lockMs, isLast });
     return items;
   }
@@ -335,7 +343,7 @@ class LimitModel {
   }
 
   async changeLimits(): Promise<void> {
-    await this.#set(this.#random.pick(['one', 'two']), this.#random.pick(figures));
+    await this.#set(this.#random.pick(this.#limited), this.#random.pick(figures));
   }
 
   async #set(task: string, limits: Limits): Promise<void> {
@@ -347,7 +355,7 @@ class LimitModel {
 
   async declare(): Promise<void> {
     // Without effect: the operator's figures hold. It must not disturb the accounts.
-    const name = this.#random.pick(['one', 'two'] as const);
+    const name = this.#random.pick(this.#limited);
     if (!this.#reference.isLimited(name)) return;
     this.#note(`declare ${name}`);
     const definitions = [{ kind: 'task', name, limits: {} } as const];
@@ -357,7 +365,7 @@ class LimitModel {
   async setBack(): Promise<void> {
     if (!this.#maySetBack) return;
     // An expired lease is live again after it, unless a claim of its task has revoked it.
-    for (const task of ['one', 'two']) await this.#fetch(1, [task]);
+    for (const task of this.#limited) await this.#fetch(1, [task]);
     this.#note('set the clock back');
     // More than a store absorbs.
     const before = this.#now;
