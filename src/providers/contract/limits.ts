@@ -211,8 +211,8 @@ export interface ListLimitsParams {
  * The limits of an orchestration count instances that have begun and not ended. It has no rate. A provider must:
  * - give an instance a place with its first claim, never more than the limits allow, over all processes; let the others
  *   wait in the order of their creation, also if they get messages (begin/never-more-than-the-limit,
- *   begin/holds-over-processes, begin/per-key, begin/a-message-does-not-pass)
- * - serve the keys of an orchestration fairly (begin/keys-take-turns)
+ *   begin/waits-in-order, begin/holds-over-processes, begin/per-key, begin/a-message-does-not-pass)
+ * - serve the keys of an orchestration fairly (begin/keys-take-turns, begin/an-idle-key-does-not-catch-up)
  * - not run the first turn of a start (begin/a-first-turn-is-not-run)
  * - free the place with the end or the deletion of the instance, and wake workers for the next one; keep it over lost claims
  *   and executions (begin/every-end-frees-the-place, begin/an-end-wakes-who-waits, begin/keeps-its-place)

@@ -66,6 +66,24 @@ export const brokenBeginLimits: readonly BrokenProvider[] = [
       ),
   },
   {
+    fault: 'a key that was idle catches up on the past',
+    rejectedBy: 'begin/an-idle-key-does-not-catch-up',
+    override: (intact) =>
+      withSql(
+        intact,
+        `CREATE TRIGGER IF NOT EXISTS catches_up AFTER UPDATE OF vtime ON lanes WHEN NEW.vtime > OLD.vtime + 720720
+         BEGIN UPDATE lanes SET vtime = OLD.vtime + 720720 WHERE definition_key = NEW.definition_key AND lane = NEW.lane; END`,
+      ),
+  },
+  {
+    fault: 'instances of one call wait in the reverse order',
+    rejectedBy: 'begin/waits-in-order',
+    override: ({ provider }) => ({
+      createInstances: async (instances) =>
+        (await provider.createInstances(instances.toReversed())).toReversed(),
+    }),
+  },
+  {
     fault: 'instances lose their keys',
     rejectedBy: 'begin/per-key',
     override: ({ provider }) => ({

@@ -22,6 +22,7 @@ export function intervalsOf({ lines, killedAt = Infinity }: ProcessLedger): read
   for (const line of lines) {
     const name = `${line.group} ${line.run}`;
     const begun = open.get(name);
+    if (line.what === 'claim') continue;
     if (line.what === 'begin') open.set(name, line);
     else if (begun !== undefined) {
       intervals.push({ ...line, from: begun.at, to: line.at });

@@ -1,6 +1,12 @@
 import { appendFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
-import { activity, orchestration, task, type TaskContext } from '../../../src/index.ts';
+import {
+  activity,
+  orchestration,
+  task,
+  type Provider,
+  type TaskContext,
+} from '../../../src/index.ts';
 
 /** The limits of the run. `loose`: far above what the run checks, to show that the check finds it. */
 export interface LimitFigures {
@@ -31,13 +37,33 @@ export interface KeyedRun {
   readonly key: string;
 }
 
-/** What a handler writes when it begins and when it ends, by the monotonic clock of the machine. */
+/**
+ * What a handler writes when it begins and when it ends, by the monotonic clock of the machine. Claims have the time of
+ * the store's clock, by which rates count them.
+ */
 export interface LedgerLine {
   readonly at: number;
-  readonly what: 'begin' | 'end';
+  readonly what: 'claim' | 'begin' | 'end';
   readonly group: string;
   readonly key: string;
   readonly run: string;
+}
+
+/** Writes the claims of a worker to its ledger. */
+export function recordClaims(provider: Provider, ledger: string): Provider {
+  return {
+    ...provider,
+    async fetchWorkItems(params) {
+      const items = await provider.fetchWorkItems(params);
+      const lines = items.map(({ nowMs: at, name: group, instanceId: run }): LedgerLine => {
+        return { at, what: 'claim', group, key: '', run };
+      });
+      if (lines.length > 0) {
+        appendFileSync(ledger, lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
+      }
+      return items;
+    },
+  };
 }
 
 /** The tasks and the orchestration of a worker that writes to a ledger of its own. */

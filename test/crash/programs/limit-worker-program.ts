@@ -1,11 +1,11 @@
 /** Process with a worker of limited definitions. Arguments: the store, its ledger, `strict` or `loose`. Runs until it is killed. */
 import { Perdure } from '../../../src/index.ts';
 import { openStore } from '../helpers/open-store.ts';
-import { limitDefinitions } from './limit-definitions.ts';
+import { limitDefinitions, recordClaims } from './limit-definitions.ts';
 
 const [store, ledger, figures] = process.argv.slice(2);
 if (store === undefined || ledger === undefined) throw new Error('Give the store and the ledger.');
-const perdure = await Perdure.open(await openStore(store));
+const perdure = await Perdure.open(recordClaims(await openStore(store), ledger));
 await perdure.startWorker({
   ...limitDefinitions(ledger, figures === 'loose' ? 'loose' : 'strict'),
   orchestrationLease: 2_000,

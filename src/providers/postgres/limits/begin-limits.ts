@@ -26,7 +26,7 @@ interface WaitingLane {
   readonly weight: number;
   readonly vtime: number;
   readonly running: number;
-  /** The keys of the instances that have waited longest. */
+  /** The keys of the instances that have waited longest: those that can begin, and one more. */
   readonly instanceKeys: readonly string[];
 }
 
@@ -154,7 +154,9 @@ export class BeginLimits {
     if (locked === undefined) return;
     const free = Math.min(max, global === null ? max : global - locked.running);
     if (free <= 0) return;
-    const rows = await tx.query<WaitingLane>(...this.#sql.waiting({ definitionKey, limit: free }));
+    const rows = await tx.query<WaitingLane>(
+      ...this.#sql.waiting({ definitionKey, limit: free, perKey }),
+    );
     if (rows.length === 0) return;
     const lanes = rows.map((row) => new AdmittedLane(row, perKey));
     const { vclock } = chooseFairly({
@@ -168,7 +170,7 @@ export class BeginLimits {
       ...this.#sql.begin({ instanceKeys: chosen }),
     );
     const begunKeys = new Set(begun.map(({ instanceKey }) => instanceKey));
-    const changed = lanes.flatMap((lane) => lane.after(begunKeys, { free, vclock }) ?? []);
+    const changed = lanes.flatMap((lane) => lane.after(begunKeys, locked.vclock) ?? []);
     await tx.execute(
       ...this.#sql.update({ definitionKey, vclock, taken: begun.length, lanes: changed }),
     );
@@ -197,18 +199,15 @@ class AdmittedLane implements FairLane {
     return true;
   }
 
-  /** The row after some of the chosen instances began, or `undefined` if it stays the same. */
-  after(
-    begun: ReadonlySet<number>,
-    { free, vclock }: { readonly free: number; readonly vclock: number },
-  ) {
+  /** The row after some of the chosen instances began, or `undefined` if it stays the same. `vclock`: before the choice. */
+  after(begun: ReadonlySet<number>, vclock: number) {
     const { lane, instanceKeys } = this.#row;
     const taken = this.chosen.filter((key) => begun.has(key)).length;
-    // As many as could begin were read, so there may be others.
-    const more = instanceKeys.length > taken || instanceKeys.length >= free;
+    const more = instanceKeys.length > taken;
     const ready = more && taken < this.allowance;
     if (taken === 0 && ready) return undefined;
-    const start = Math.max(this.vtime, taken === 0 ? 0 : Math.min(this.vtime, vclock));
+    // A key that was idle does not catch up on the past.
+    const start = Math.max(this.vtime, vclock);
     return { lane, taken, vtime: start + taken * virtualCost(this.weight), more, ready };
   }
 }
@@ -347,11 +346,12 @@ function statements(schema: string) {
     ),
     waiting: prepare(
       'perdure_waiting_beginnings',
-      { definitionKey, limit: one<number>('bigint') },
-      ({ definitionKey, limit }) => `SELECT lane.lane, weight, vtime, running, ARRAY(
-            SELECT instance_key::text FROM ${places} AS place
+      { definitionKey, limit: one<number>('bigint'), perKey: one<number | null>('int') },
+      ({ definitionKey, limit, perKey }) => `SELECT lane.lane, weight, vtime, running, ARRAY(
+            SELECT place.instance_key::text FROM ${places} AS place
             WHERE place.definition_key = ${definitionKey} AND place.lane = lane.lane AND NOT has_begun
-            ORDER BY instance_key LIMIT ${limit}) AS "instanceKeys"
+            ORDER BY place.instance_key
+            LIMIT least(${limit}, greatest(coalesce(${perKey} - running, ${limit}), 0)) + 1) AS "instanceKeys"
         FROM (SELECT * FROM ${lanes} WHERE definition_key = ${definitionKey} AND ready
               ORDER BY vtime, lane LIMIT ${maxLanes}) AS lane
         ORDER BY vtime, lane.lane`,

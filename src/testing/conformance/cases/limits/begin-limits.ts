@@ -70,6 +70,25 @@ export const beginLimits: Capability = {
       },
     },
     {
+      id: 'begin/waits-in-order',
+      title: 'more than ten waiting instances of a key begin in the order of their creation',
+      async run(store) {
+        await limit(store, { perKey: 1 });
+        const created = Array.from({ length: 25 }, (_, n) => newInstance(`i${n}`, ofKey('k')));
+        await store.provider.createInstances(created);
+        const begun: string[] = [];
+        for (let count = 0; count < created.length; count += 1) {
+          const item = await store.claimOne();
+          begun.push(item.instanceId);
+          await store.commit(item, { outcome: { status: 'completed', payload: null } });
+        }
+        assert.deepEqual(
+          begun,
+          created.map(({ instanceId }) => instanceId),
+        );
+      },
+    },
+    {
       id: 'begin/holds-over-processes',
       title: 'two processes together begin no more than the limit',
       async run(store) {
@@ -160,6 +179,26 @@ export const beginLimits: Capability = {
         assert.deepEqual(await beginAll(store), ['b1']);
         await end(store, 'b1');
         assert.deepEqual(await beginAll(store), ['a2']);
+      },
+    },
+    {
+      id: 'begin/an-idle-key-does-not-catch-up',
+      title: 'a key that was idle takes turns with a busy one, without more places for the past',
+      async run(store) {
+        await limit(store, { global: 1 });
+        const begun: string[] = [];
+        const endOne = async (): Promise<void> => {
+          const item = await store.claimOne();
+          begun.push(item.instanceId.slice(0, 1));
+          await store.commit(item, { outcome: { status: 'completed', payload: null } });
+        };
+        await createAll(store, ['b0', 'b1'], 'b');
+        await createAll(store, ['a0', 'a1', 'a2', 'a3', 'a4', 'a5', 'a6', 'a7', 'a8', 'a9'], 'a');
+        for (let count = 0; count < 8; count += 1) await endOne();
+        begun.length = 0;
+        await createAll(store, ['b2', 'b3', 'b4', 'b5'], 'b');
+        for (let count = 0; count < 4; count += 1) await endOne();
+        assert.deepEqual(begun.toSorted(), ['a', 'a', 'b', 'b']);
       },
     },
     {
