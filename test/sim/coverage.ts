@@ -49,7 +49,7 @@ export function* reachedByWeather(weather: Weather): Generator<string> {
   if (Object.keys(weather.rates).length === 0) yield 'weather calm';
 }
 
-/** What 1,000 seeds must reach, by the kind of its name. */
+/** What 2,000 seeds must reach, by the kind of its name. */
 const expected: Readonly<Record<string, readonly string[]>> = {
   fault: [
     'kill',
@@ -191,7 +191,7 @@ const expected: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
-/** Names of everything that 1,000 seeds must reach: faults, programs, operations and their results. */
+/** Names of everything that 2,000 seeds must reach: faults, programs, operations and their results. */
 export const expectedCoverage: readonly string[] = Object.entries(expected).flatMap(
   ([kind, names]) => names.map((name) => `${kind} ${name}`),
 );

@@ -8,7 +8,7 @@ import { regressionSeeds } from './regression-seeds.ts';
 import { simulate } from './simulation.ts';
 
 const main = new URL('main.ts', import.meta.url).pathname;
-const seeds = Number(process.env['PERDURE_SIM_SEEDS'] ?? 1_000);
+const seeds = Number(process.env['PERDURE_SIM_SEEDS'] ?? 2_000);
 
 async function sim(...args: readonly string[]): Promise<string> {
   const run = promisify(execFile)(process.execPath, [main, ...args], { maxBuffer: 64 * 2 ** 20 });
@@ -26,7 +26,7 @@ it('no seed violates a rule, and the seeds reach every fault, program and operat
   const lines = output.split('\n');
   expect(lines.filter((line) => /^seed \d+ failed: /.test(line))).toEqual([]);
   expect(output).toContain(`${seeds} seeds in `);
-  if (seeds < 1_000) return;
+  if (seeds < 2_000) return;
   const reached = new Set(lines.flatMap((line) => /^reached (.*): \d+$/.exec(line)?.[1] ?? []));
   expect(expectedCoverage.filter((name) => !reached.has(name))).toEqual([]);
 }, 600_000);
