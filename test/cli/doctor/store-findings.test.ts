@@ -1,4 +1,4 @@
-import { chmodSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, copyFileSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
@@ -80,6 +80,16 @@ describe('doctor on an SQLite file', () => {
     db.close();
   }
 
+  /** Makes a backup of a closed store. Returns a function that restores it. */
+  function backup(file: string): () => void {
+    copyFileSync(file, `${file}.backup`);
+    return () => {
+      for (const suffix of ['-wal', '-shm']) rmSync(file + suffix, { force: true });
+      copyFileSync(`${file}.backup`, file);
+      chmodSync(file, 0o600);
+    };
+  }
+
   it('finds nothing in a new store', async () => {
     expect(await doctor(await created())).toEqual([]);
   });
@@ -115,8 +125,24 @@ describe('doctor on an SQLite file', () => {
     expect(await doctor(newer)).toEqual([]);
 
     const changed = await created();
+    const restore = backup(changed);
     change(changed, `UPDATE perdure_migrations SET checksum = 'x' WHERE number = 3`);
     expect(only(await doctor(changed), 'schema-changed').sentence).toContain('Migration 3');
+    restore();
+    expect(await doctor(changed)).toEqual([]);
+
+    const damaged: Readonly<Record<string, string>> = {
+      instances: 'store-unreachable',
+      perdure_migrations: 'schema-damaged',
+    };
+    for (const [table, id] of Object.entries(damaged)) {
+      change(changed, `PRAGMA foreign_keys = OFF; DROP TABLE ${table}`);
+      const { remedy } = only(await doctor(changed), id);
+      expect(remedy).toMatch(/a backup/);
+      expect(remedy).not.toContain('perdure doctor');
+      restore();
+      expect(await doctor(changed)).toEqual([]);
+    }
 
     const foreign = path();
     change(foreign, 'CREATE TABLE notes (text TEXT)');
@@ -148,10 +174,13 @@ describe('doctor on an SQLite file', () => {
     expect(statSync(file).mode & 0o200).toBe(0o200);
   });
 
-  it('store-unreachable: a file that is not a database', async () => {
-    const file = path();
+  it('store-unreachable: a damaged file is restored from a backup', async () => {
+    const file = await created();
+    const restore = backup(file);
     writeFileSync(file, 'no database '.repeat(1_000));
-    only(await doctor(file), 'store-unreachable');
+    expect(only(await doctor(file), 'store-unreachable').remedy).toContain('from a backup');
+    restore();
+    expect(await doctor(file)).toEqual([]);
   });
 
   it('journal-mode: the remedy switches to a write-ahead log', async () => {
@@ -240,19 +269,27 @@ describe('doctor on a PostgreSQL schema', () => {
     // The remedy installs the newer version, for which the migration is known.
     await runSql(url, `DELETE FROM perdure.perdure_migrations WHERE number = ${next}`);
     expect(await doctor(url)).toEqual([]);
+    // A copy made before the damage is the backup that the remedies name.
+    const backup = await createDatabase({ template: new URL(url).pathname.slice(1) });
+    onTestFinished(() => backup.drop());
+    await alter(backup.url, 'SET idle_in_transaction_session_timeout = 60000');
     await runSql(url, `UPDATE perdure.perdure_migrations SET checksum = 'x' WHERE number = 2`);
-    only(await doctor(url), 'schema-changed');
+    expect(only(await doctor(url), 'schema-changed').remedy).toContain('restore a backup');
     await runSql(
       url,
       'DROP SCHEMA perdure CASCADE; CREATE SCHEMA perdure; CREATE TABLE perdure.notes (text text)',
     );
-    only(await doctor(url), 'schema-damaged');
+    expect(only(await doctor(url), 'schema-damaged').remedy).toContain('restore a backup');
+    expect(await doctor(backup.url)).toEqual([]);
   });
 
-  it('store-unreachable: the sentence has no password', async () => {
-    const findings = await doctor('postgres://user:secret-word@127.0.0.1:1/none');
-    const found = only(findings, 'store-unreachable');
+  it('store-unreachable: the sentence has no password, and a corrected URL has no finding', async () => {
+    const url = await created();
+    const wrong = Object.assign(new URL(url), { password: 'secret-word', port: '1' }).href;
+    const found = only(await doctor(wrong), 'store-unreachable');
     expect(JSON.stringify(found)).not.toContain('secret-word');
+    expect(found.remedy).toContain('port, user and password in the URL');
+    expect(await doctor(url)).toEqual([]);
   });
 
   it('store-read-only and missing grants: the remedies make it writable', async () => {

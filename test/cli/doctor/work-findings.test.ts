@@ -70,7 +70,8 @@ describe.each(kinds)('doctor over the work in a %s store', (kind) => {
 
   it('no-workers, unclaimed-work and stale-workers go away when a worker has the definition', async () => {
     const { examine, under, clock, provider } = await open();
-    await provider.registerWorkers([newWorker('lost', { heartbeatMs: 1_000, name: 'w1' })]);
+    const lost = { heartbeatMs: 1_000, name: 'w1', tasks: ['fax'] };
+    await provider.registerWorkers([newWorker('lost', lost)]);
     await createTask(under, 'f1', { name: 'fax' });
     await clock.advance('1m');
     const findings = await examine();
@@ -80,11 +81,40 @@ describe.each(kinds)('doctor over the work in a %s store', (kind) => {
       'warning stale-workers',
     ]);
     expect(findings[1]?.sentence).toContain('task "fax"');
-    // As `perdure worker` does, and as the restarted process of the lost worker does.
+    // As `perdure worker` does.
     const worker = newWorker('live', { heartbeatMs: 86_400_000, tasks: ['fax'] });
     await provider.registerWorkers([worker]);
-    await provider.unregisterWorkers(['lost']);
     await startTaskOf(under, 'fax');
+    expect(await examine()).toEqual([]);
+  });
+
+  it('stale-workers: a later worker replaces one lost worker, if it has its definitions', async () => {
+    const { examine, clock, provider } = await open();
+    const parts = { heartbeatMs: 1_000, activities: ['a'], tasks: ['t'] };
+    const orchestrations = [{ name: 'o', version: '1' }];
+    const live = { ...parts, orchestrations, heartbeatMs: 86_400_000 };
+    await provider.registerWorkers([newWorker('earlier', live)]);
+    await clock.advance('1s');
+    await provider.registerWorkers([newWorker('lost', { ...parts, orchestrations })]);
+    await clock.advance('1m');
+    expect(ids(await examine())).toEqual(['warning stale-workers']);
+    for (const other of [
+      { tasks: [] },
+      { activities: [] },
+      { orchestrations: [{ name: 'o', version: '2' }] },
+    ]) {
+      await provider.registerWorkers([newWorker('other', { ...live, ...other })]);
+      expect(ids(await examine())).toEqual(['warning stale-workers']);
+    }
+    await provider.registerWorkers([newWorker('later', live)]);
+    expect(await examine()).toEqual([]);
+    await provider.registerWorkers([newWorker('lost too', parts)]);
+    await clock.advance('1m');
+    const findings = await examine();
+    expect(findings.map(({ sentence }) => sentence)).toEqual([
+      expect.stringMatching(/^1 worker did not stop .*: lost too on host/),
+    ]);
+    await clock.advance('1h');
     expect(await examine()).toEqual([]);
   });
 
@@ -110,7 +140,7 @@ describe.each(kinds)('doctor over the work in a %s store', (kind) => {
   });
 
   it('held-by-limits instead of queue-age while the places of a definition are in use', async () => {
-    const { examine, under, clock, provider } = await open();
+    const { examine, under, clock, provider, client, store } = await open();
     await provider.registerWorkers([
       newWorker('live', { heartbeatMs: 86_400_000, tasks: ['fax'] }),
     ]);
@@ -124,6 +154,35 @@ describe.each(kinds)('doctor over the work in a %s store', (kind) => {
     expect(findings[0]?.sentence).toContain('task "fax" (1 at a time; ');
     await provider.setLimits({ kind: 'task', name: 'fax', override: { global: null } });
     expect(ids(await examine())).toEqual(['warning queue-age']);
+    const rate = { limit: 1, perMs: 3_600_000, burst: 2, perKey: true };
+    const override = { global: 1, perKey: 1, rate };
+    await provider.setLimits({ kind: 'task', name: 'fax', override });
+    await runRemedy((await examine())[0]!, store);
+    expect((await client.limits.list()).items).toMatchObject([
+      { effective: { global: 2, perKey: 2, rate: { ...rate, limit: 2 } } },
+    ]);
+    await startTaskOf(under, 'fax');
+    expect(await examine()).toEqual([]);
+  });
+
+  it('late-schedules: the remedy ends the run that the ticks wait for', async () => {
+    const { examine, clock, provider, client, store } = await open();
+    await client.schedules.put('s', { every: '10m', task: 'mail', overlap: 'skip' });
+    const { id } = await client.schedules.trigger('s', { key: 'k' });
+    await provider.registerWorkers([
+      newWorker('live', { heartbeatMs: 86_400_000, tasks: ['mail'] }),
+    ]);
+    const [record] = await provider.listSchedules({ limit: 1 });
+    const tick = { name: 's', revision: record?.revision ?? 0, lastTickAt: clock.now() };
+    const nothing = { instances: [], tasks: [], error: null };
+    const whileRunning = { bufferedTicks: [], skipped: 1 };
+    const nextAt = clock.now() + 600_000;
+    await provider.tickSchedules([{ ...tick, ...nothing, nextAt, whileRunning }]);
+    const findings = await examine();
+    expect(ids(findings)).toEqual(['warning late-schedules']);
+    expect(findings[0]?.remedy).toContain(`perdure why ${id} `);
+    await runRemedy(findings[0]!, store);
+    expect(await examine()).toEqual([]);
   });
 
   it('poisoned and paused-definitions: the remedies retry and resume', async () => {
@@ -155,9 +214,14 @@ describe.each(kinds)('doctor over the work in a %s store', (kind) => {
     const [paused] = await examine(limits);
     expect(paused?.id).toBe('retention-paused');
     await runRemedy(paused!, store);
-    expect(ids(await examine(limits))).toEqual(['warning retention-off']);
-    await client.deleteInstance('t1');
-    expect(await examine(limits)).toEqual([]);
+    const [still] = await examine(limits);
+    expect(still?.remedy).toContain('Set the worker option `retention`');
+    const perdure = await Perdure.open(store, { logger: silentLogger });
+    onTestFinished(() => perdure.close());
+    await perdure.startWorker({
+      retention: { policies: [{ statuses: 'completed', keepFor: '30d' }] },
+    });
+    await expect.poll(async () => ids(await examine(limits))).toEqual([]);
   });
 
   it('clock-skew: reports the difference to the clock of this process', async () => {
@@ -217,8 +281,19 @@ describe.each(kinds)('doctor over the work in a %s store', (kind) => {
     expect(gone.code).toBe(8);
     expect(parseJson('doctor', gone.stdout)).toMatchObject({
       checked: { process: true, store: false, work: false },
-      findings: [{ id: 'server-unreachable', level: 'problem' }],
+      findings: [
+        {
+          id: 'server-unreachable',
+          level: 'problem',
+          remedy: expect.not.stringContaining('perdure doctor'),
+        },
+      ],
     });
+    const again = await serve(perdure, { port: Number(new URL(server.url).port) });
+    onTestFinished(() => again.close());
+    const back = await runCli(['doctor', '--json', '--server', server.url]);
+    const { findings } = parseJson('doctor', back.stdout) as { findings: readonly Finding[] };
+    expect(findings.map(({ id }) => id)).not.toContain('server-unreachable');
   });
 });
 

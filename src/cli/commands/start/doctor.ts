@@ -61,13 +61,18 @@ async function examine(call: Call, choice: TargetChoice): Promise<Result> {
   }
 }
 
+const remedies = {
+  server: 'Check that the server runs, the URL and the token.',
+  store: 'Check the path or the URL. Restore a damaged store from a backup.',
+} as const;
+
 function toFinding(error: unknown, { kind, label }: TargetChoice): Finding {
   const { message, next } = reportOf(error);
   return {
     id: kind === 'server' ? 'server-unreachable' : 'store-unreachable',
     level: 'problem',
     sentence: `The ${kind} ${label} cannot be used: ${message}`,
-    remedy: next ?? (kind === 'server' ? 'Check the URL and the token.' : 'Check the store.'),
+    remedy: next === undefined || next.includes('perdure doctor') ? remedies[kind] : next,
   };
 }
 

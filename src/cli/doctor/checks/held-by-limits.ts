@@ -14,16 +14,33 @@ export const checkHeldByLimits: Check = (examination) => {
     ({ limits: { kind, name, effective, running }, oldestReadyAt }) =>
       `${kind} ${JSON.stringify(name)} (${limitsText(effective)}; ${running} run, the oldest waits since ${formatDuration(nowMs - (oldestReadyAt ?? nowMs))})`,
   );
-  const { kind, name } = first.limits;
+  const { kind, name, effective } = first.limits;
+  const definition = `${shellQuote(name)} --kind ${kind}`;
   return [
     {
       id: 'held-by-limits',
       level: 'note',
       sentence: `${held.length === 1 ? '1 definition waits' : `${held.length} definitions wait`} for places or a rate: ${examples(names)}.`,
-      remedy: `\`perdure limits show ${shellQuote(name)} --kind ${kind} ${examination.selector}\` shows its keys. Raise a limit with \`perdure limits set\` if the resource allows it.`,
+      remedy: `\`perdure limits show ${definition} ${examination.selector}\` shows its keys. If the resource allows more, raise the limit: \`perdure limits set ${definition} ${doubled(effective)} ${examination.selector}\`.`,
     },
   ];
 };
+
+/** The options of `limits set` that double each limit. */
+function doubled({ global, perKey, rate }: LimitsInfo['effective']): string {
+  const options = [
+    ...(global == null ? [] : [`--global ${2 * global}`]),
+    ...(perKey == null ? [] : [`--per-key ${2 * perKey}`]),
+    ...(rate == null
+      ? []
+      : [
+          `--rate ${2 * rate.limit}/${rate.perMs}ms`,
+          ...(rate.perKey ? ['--rate-per-key'] : []),
+          ...(rate.burst === 0 ? [] : [`--burst ${rate.burst}`]),
+        ]),
+  ];
+  return options.join(' ');
+}
 
 /** The old queues of definitions that have limits. */
 export function queuesHeldByLimits(examination: Examination): readonly {

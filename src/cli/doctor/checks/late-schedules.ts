@@ -8,6 +8,7 @@ export const checkLateSchedules: Check = (examination) => {
   const [first] = found?.schedules ?? [];
   if (found === undefined || first === undefined) return [];
   const nowMs = examination.reads?.attention.at ?? 0;
+  const run = `${shellQuote(first.lastInstanceId ?? first.name)} ${examination.selector}`;
   const names = found.schedules.map(
     ({ name, reason, since }) =>
       `${JSON.stringify(name)} (${reason === 'late' ? 'due' : 'its last run has not ended'} for ${formatDuration(nowMs - since)})`,
@@ -20,7 +21,7 @@ export const checkLateSchedules: Check = (examination) => {
       remedy:
         first.reason === 'late'
           ? `Start a worker: workers run the schedules. \`perdure worker <file> ${examination.selector}\`.`
-          : `See its run with \`perdure why ${shellQuote(first.lastInstanceId ?? first.name)} ${examination.selector}\`.`,
+          : `See what its run waits for with \`perdure why ${run}\`. If it must not go on, end it with \`perdure cancel ${run}\`.`,
     },
   ];
 };
