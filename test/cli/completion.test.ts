@@ -4,6 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { spawn } from '@lydell/node-pty';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { commands } from '../../src/cli/commands.ts';
+import { optionsOf } from '../../src/cli/shared-options.ts';
 import { runCli } from './helpers/run-cli.ts';
 
 /** What each line completes to, in every shell. */
@@ -113,6 +115,20 @@ printf '%s\n' "\${COMPREPLY[@]}"`;
       else if (character in pairs) expect(open.pop()).toBe(pairs[character]);
     }
     expect(open).toEqual([]);
+  });
+
+  it('of PowerShell has the commands and options of the table', async () => {
+    const { stdout } = await runCli(['completion', 'powershell']);
+    const [, table = ''] = /\$flags = @\{\n(.*?)\n {2}\}/s.exec(stdout) ?? [];
+    const listed = table.split('\n').map((line) => {
+      const [, name = '', options = ''] = /^ +'([^']+)' = @\((.*)\)$/.exec(line) ?? [];
+      return [name, options.split(', ')];
+    });
+    const expected = commands.map((command) => [
+      command.name,
+      expect.arrayContaining(optionsOf(command).map((option) => `'--${option.name}'`)),
+    ]);
+    expect(listed).toEqual(expected);
   });
 
   it.skipIf(!has('pwsh'))(
