@@ -19,6 +19,7 @@ import { createMetricProducer, followLinks, otel } from '../../src/otel.ts';
 import { serve } from '../../src/server.ts';
 import { createDatabase } from '../postgres/helpers/server.ts';
 import { recordSpans, useAsyncContext, type RecordedSpan } from './span-recorder.ts';
+import { tracedDefinitions } from './traced-definitions.ts';
 
 const program = new URL('./traced-worker-program.ts', import.meta.url);
 
@@ -164,6 +165,44 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('spans (%s)', (kind) => {
     expect(named(all, 'instance order')).toMatchObject([
       { ...parented, attributes: { 'perdure.status': 'completed' } },
     ]);
+  });
+
+  it('each attempt of a flow with retries, a crash and replays has one span, with its parent or link', async () => {
+    const store = await newStore(kind);
+    const caller = recordSpans();
+    const perdure = await open(store, { telemetry: otel({ tracerProvider: caller.provider }) });
+    const [delivery] = tracedDefinitions(caller.provider, () => Promise.resolve()).flows;
+    const victim = await startWorker(store, 'victim');
+    const run = await perdure.client.runFlow(delivery!, 'parcel', { id: 'delivery-1' });
+    await next(victim, 'crashing');
+    const before = await spansOf(victim);
+    await kill(victim);
+    const survivor = await startWorker(store, 'survivor');
+    expect(await run.result({ timeout: '40s' })).toBe('survived, done');
+    const isInstance = ({ name }: RecordedSpan) => name.startsWith('instance ');
+    await expect
+      .poll(async () => (await spansOf(survivor)).finished.filter(isInstance).length)
+      .toBe(1);
+    const after = await spansOf(survivor);
+    expect([caller.open(), after.open, before.open]).toEqual([0, 0, 1]);
+
+    const starts = caller.finished().filter(({ name }) => name.startsWith('start '));
+    expect(starts).toHaveLength(1);
+    const all = [...before.finished, ...after.finished];
+    const attempts = all.filter(({ name }) => name.startsWith('run '));
+    const parented = { parentId: starts[0]?.spanId, links: [] };
+    const linked = { parentId: null, links: [starts[0]?.spanId] };
+    // The attempt that was killed has no span, and the one after it links.
+    expect(attempts).toMatchObject([parented, parented, linked, linked, linked, parented]);
+    expect(attempts.map(({ attributes }) => attributes['perdure.attempt'])).toEqual([
+      1, 1, 2, 3, 1, 1,
+    ]);
+    const turns = all.filter(({ name }) => name.startsWith('turn '));
+    const { events } = await perdure.client.exportHistory('delivery-1');
+    const counted = turns.map(({ attributes }) => Number(attributes['perdure.events']));
+    expect(counted.reduce((sum, count) => sum + count, 0)).toBe(events.length);
+    const replayed = turns.filter(({ attributes }) => attributes['perdure.path'] === 'slow');
+    expect(replayed.length).toBeGreaterThanOrEqual(3);
   });
 
   it('the history has the same bytes with and without telemetry', async () => {

@@ -1,4 +1,5 @@
 import { trace, type TracerProvider } from '@opentelemetry/api';
+import { flow } from '../../src/flows.ts';
 import { activity, orchestration } from '../../src/index.ts';
 
 /** A run with retries, a crash, an event, a child and a timer. `onCrash` is called where the process is to be killed. */
@@ -35,5 +36,23 @@ export function tracedDefinitions(tracers: TracerProvider, onCrash: () => Promis
     await ctx.sleep(5);
     return results;
   });
-  return { orchestrations: [order, child], activities: [first, flaky, crashes, last] };
+  const retry = { maxAttempts: 5, backoff: 'fixed', initialDelay: 5 } as const;
+  const delivery = flow('delivery')
+    .input<string>()
+    .step('pick', (_ctx, { input }) => input)
+    .step('pack', { needs: ['pick'], retry }, (ctx) => {
+      if (ctx.attempt < 3) throw new Error(`attempt ${ctx.attempt}`);
+      return ctx.attempt;
+    })
+    .step('send', { needs: ['pack'] }, async () => {
+      await onCrash();
+      return 'survived';
+    })
+    .step('note', { needs: ['send'] }, (_ctx, { send }) => `${send}, done`)
+    .output();
+  return {
+    orchestrations: [order, child],
+    activities: [first, flaky, crashes, last],
+    flows: [delivery],
+  };
 }
