@@ -15,7 +15,7 @@ export const maxExamined = 10_000;
 const maxPageMs = 20;
 
 /** Rows that a page examines regardless of the time. */
-const minExamined = 2_000;
+const minExamined = 500;
 
 /** Whether a page ends, although it is not full and more rows follow. */
 export function isPageOver(
