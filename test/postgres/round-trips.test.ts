@@ -260,11 +260,29 @@ it('creating, claiming and ending 300 tasks takes one statement each', async () 
   // The first round registers the name and finds the queue busy.
   for (const names of statements.slice(1)) {
     expect(names).toEqual([
-      'perdure_create_tasks_plainly',
+      'perdure_create_tasks_plainly_with_options',
       'perdure_claim_plainly',
       'perdure_end_runs_plainly',
     ]);
   }
+});
+
+it('createTasks() of 2,500 tasks takes one round trip with a statement per 1,000', async () => {
+  const { open } = await temporaryStore();
+  const provider = await open();
+  await provider.createTasks([newTask('known')]);
+  const sent = watchStatements();
+  const created = await provider.createTasks(ids('run', 2_500).map((id) => newTask(id)));
+  expect(created.every(({ kind }) => kind === 'created')).toBe(true);
+  expect(created).toHaveLength(2_500);
+  const insert = 'perdure_create_tasks_plainly';
+  expect(sent().map(({ name, text }) => name || text.split(' ')[0])).toEqual([
+    'BEGIN',
+    insert,
+    insert,
+    insert,
+    'COMMIT',
+  ]);
 });
 
 it('abandonJobs() of 300 running jobs takes one statement', async () => {

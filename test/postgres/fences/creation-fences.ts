@@ -82,11 +82,11 @@ export const startFencesBesidePauses = besidePauses(startFences, {
 /** Task runs. Its fences are the unique id and the unique dedupe key. */
 export const taskCreationFences: FencedStatement = {
   name: 'perdure_create_tasks_plainly',
-  sentBy: 'task-create/the-same-task-exists',
+  sentBy: ['task-create/the-same-task-exists', 'task-create/text-is-only-text'],
   fences: [
     {
       demands: 'a free id',
-      find: /(?<=ORDER BY place )(?=\s+RETURNING)/,
+      find: /(?<=ORDER BY place )(?=\s+\), queued)/,
       replace: 'ON CONFLICT (instance_id) DO NOTHING',
       rejectedBy: 'task-create/the-same-task-exists',
     },

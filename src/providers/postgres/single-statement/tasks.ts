@@ -8,20 +8,16 @@ import { clock, prepare, rowsOf, one, optional, strings } from '../driver/column
 import type { Connections } from '../driver/connection.ts';
 import { undefinedIfRefused } from '../driver/postgres-errors.ts';
 import { nowSql } from '../driver/scope.ts';
-import {
-  claimText,
-  dueItemsText,
-  lapsedItemsText,
-  type Claimed,
-  type ClaimedItem,
-} from '../queues/item-claims.ts';
+import { claimText, dueItemsText, type Claimed, type ClaimedItem } from '../queues/item-claims.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import { listEnd } from '../tables/instance-rows.ts';
-import { insertTasks, type InsertedTask } from '../tables/task-rows.ts';
+import { insertTasks, type InsertedTasks, type TaskRow } from '../tables/task-rows.ts';
 import { isValidLane } from '../../rules/limits.ts';
 import { freesPlace, isTaskSecret, newTaskSecret, isFree } from '../tables/work-items.ts';
 import { isKeyed } from '../tasks/keyed-tasks.ts';
 import { priorityLevels, unique, workKeys } from '../wakeups/due-query.ts';
+
+const pageSize = 1_000;
 
 /**
  * Creates task runs in one statement, which is its own transaction. All ids and dedupe keys must be free, and all names
@@ -58,20 +54,34 @@ export class SingleStatementTaskCreation {
       return isKnown ? [{ task, definitionKey }] : [];
     });
     if (rows.length < tasks.length) return undefined;
-    const inserted = await undefinedIfRefused(
-      this.#connections.statement<InsertedTask>(
-        'createTasks',
-        ...this.#insert(rows)({ now, rows }),
-      ),
-    );
+    const inserted = await undefinedIfRefused(this.#write(rows, now));
     if (inserted === undefined) return undefined;
     const effects = new Effects();
-    for (const { dueAt } of inserted) effects.due('work', dueAt);
-    const results = inserted.map(({ instanceKey }): CreateTaskResult => ({
-      kind: 'created',
-      instanceKey,
-    }));
+    const results: CreateTaskResult[] = [];
+    for (const { instanceKeys, dueAt } of inserted) {
+      if (instanceKeys === '') continue;
+      effects.due('work', dueAt);
+      for (const key of instanceKeys.split(',')) {
+        results.push({ kind: 'created', instanceKey: Number(key) });
+      }
+    }
     return { results, effects };
+  }
+
+  /** Inserts many runs in one transaction with a statement per page: the server runs one while the next is encoded. */
+  #write(rows: readonly TaskRow[], now: number | null): Promise<readonly InsertedTasks[]> {
+    const insert = this.#insert(rows);
+    if (rows.length <= pageSize) {
+      return this.#connections.statement('createTasks', ...insert({ now, rows }));
+    }
+    return this.#connections.pipeline('createTasks', async (tx) => {
+      const pages: Promise<readonly InsertedTasks[]>[] = [];
+      for (let from = 0; from < rows.length; from += pageSize) {
+        const page = rows.slice(from, from + pageSize);
+        pages.push(tx.query<InsertedTasks>(...insert({ now, rows: page })));
+      }
+      return (await Promise.all(pages)).flat();
+    });
   }
 }
 

@@ -370,10 +370,25 @@ export class TaskRuns {
 
 /** Creates task runs. Instances and work items cover the rest of their lifecycle. */
 export function createTaskStore(store: TaskParts): TaskStore {
+  const write = (tasks: readonly NewTask[]) =>
+    store.write('createTasks', tasks, (scope, one) => createTask(store, scope, one));
   return {
-    createTasks: (tasks) =>
-      store.write('createTasks', tasks, (scope, one) => createTask(store, scope, one)),
+    createTasks: (tasks) => (tasks.length <= pageSize ? write(tasks) : writePages(tasks, write)),
   };
+}
+
+// A transaction blocks the event loop.
+const pageSize = 1_000;
+
+async function writePages(
+  tasks: readonly NewTask[],
+  write: (tasks: readonly NewTask[]) => Promise<readonly CreateTaskResult[]>,
+): Promise<readonly CreateTaskResult[]> {
+  const results: CreateTaskResult[] = [];
+  for (let from = 0; from < tasks.length; from += pageSize) {
+    results.push(...(await write(tasks.slice(from, from + pageSize))));
+  }
+  return results;
 }
 
 /** Creates one task run. An error rolls back only this one. */

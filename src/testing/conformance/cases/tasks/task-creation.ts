@@ -270,6 +270,35 @@ export const taskCreation: Capability = {
       },
     },
     {
+      id: 'task-create/thousands-keep-their-order',
+      title:
+        'thousands of tasks of one call are claimed in order, and a taken id spares the others',
+      async run(store) {
+        await createTasks(store, [newTask('taken', { inputHash: 'other' })]);
+        await store.claimWorkOne();
+        const tasks = Array.from({ length: 2_500 }, (_, index) => newTask(`t${index}`));
+        await createTasks(store, tasks);
+        const later = [...tasks.map((_, index) => newTask(`u${index}`)), newTask('taken')];
+        const results = await store.provider.createTasks(later);
+        assert.deepEqual(
+          results.filter(({ kind }) => kind !== 'created').map(({ kind }) => kind),
+          ['conflict'],
+        );
+        assert.equal(results.length, later.length);
+        const claimed: string[] = [];
+        while (claimed.length < 2 * tasks.length) {
+          const items = await store.claimWork({ max: 1_000 });
+          assert.ok(items.length > 0);
+          claimed.push(...items.map(({ instanceId }) => instanceId));
+        }
+        const created = [...tasks, ...later.slice(0, -1)];
+        assert.deepEqual(
+          claimed,
+          created.map(({ instanceId }) => instanceId),
+        );
+      },
+    },
+    {
       id: 'task-create/text-is-only-text',
       title: 'ids, names, dedupe keys and options of any text are stored unchanged',
       async run(store) {
