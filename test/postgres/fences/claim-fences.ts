@@ -61,12 +61,18 @@ const suspect = busy('a suspect that waits for minutes is claimed first', async 
   assert.deepEqual(idsOf(await store.claimWork()), ['suspect']);
 });
 
-const lapsed = busy('a run with an expired lease keeps its place in the queue', async (store) => {
+const lapsed = busy('a run is due again from the end of its expired lease', async (store) => {
   await startTask(store, 'lapsed', {}, { lockMs: 10 });
-  await store.clock.advance(20);
+  await store.clock.advance(5);
+  await createTasks(store, [newTask('older')]);
+  await store.clock.advance(15);
   await createTasks(store, [newTask('newer')]);
   await keepBusyBeside(store);
-  assert.deepEqual(idsOf(await store.claimWork({ max: 1 })), ['lapsed']);
+  const claimed: (string | undefined)[] = [];
+  for (let count = 0; count < 3; count += 1) {
+    claimed.push(idsOf(await store.claimWork({ max: 1 }))[0]);
+  }
+  assert.deepEqual(claimed, ['older', 'lapsed', 'newer']);
 });
 
 const held = busy('a held run is not claimed again', async (store) => {
@@ -111,7 +117,7 @@ export const claimFences: FencedStatement = {
     },
     {
       demands: 'no suspect is due',
-      find: /\(SELECT 1 FROM \(SELECT definition_key AS wanted_key(?:(?!AS found LIMIT 1).)+AS found LIMIT 1\) IS NULL/,
+      find: /\(SELECT 1 FROM claimable AS wanted(?:(?!AS found LIMIT 1).)+AS found LIMIT 1\) IS NULL/,
       replace: 'TRUE',
       rejectedBy: suspect,
     },
@@ -123,13 +129,15 @@ export const claimFences: FencedStatement = {
     },
     {
       demands: 'no lease has expired',
-      find: / WHERE \(SELECT item_key FROM lapsed\) IS NULL/,
-      replace: '',
+      find: /\(SELECT 1 FROM due WHERE lapsed LIMIT 1\) IS NULL/,
+      replace: 'TRUE',
       rejectedBy: lapsed,
     },
     {
+      // An item that is held would also count as one whose lease has expired.
       demands: 'no worker holds the item',
-      find: /\(locked_until > next_at\) IS NOT TRUE/,
+      find: /\(SELECT 1 FROM due WHERE lapsed LIMIT 1\) IS NULL|\(locked_until > (?:(?!IS NOT TRUE).)+IS NOT TRUE(?= AND NOT cancel_requested AND lane IS NULL\s+ORDER BY next_at, item_key)/,
+      times: 2,
       replace: 'TRUE',
       rejectedBy: held,
     },
@@ -154,28 +162,22 @@ export const claimFences: FencedStatement = {
   ],
   selections: [
     {
-      find: /\(SELECT definition_key AS wanted_key(?:(?!\) AS wanted).)+\) AS wanted/,
-      times: 3,
+      find: /\(SELECT definition_key AS wanted_key(?:(?!\), clear AS).)+\), clear AS/,
       because: 'finds the definitions by their names',
     },
     {
       find: /WITH RECURSIVE level(?:(?!level\.priority IS NOT NULL\)).)+level\.priority IS NOT NULL\)/,
-      times: 3,
+      times: 2,
       because: 'finds the priorities',
     },
     {
       find: /(?<=WHERE item\.definition_key = wanted_key AND )suspect = FALSE AND item\.priority = level\.priority/,
-      times: 2,
       because: 'is the range of the index; suspects that are due end the path before',
     },
     {
       find: /NOT cancel_requested AND lane IS NULL(?=\s+ORDER BY next_at, item_key)/,
       because:
         'is the predicate of the index; flagged items that are due end the path before, and definitions of items with lanes are not wanted',
-    },
-    {
-      find: /last\."definitionKey" = wanted_key(?:(?!\) AS found LIMIT 1).)+\) AS found LIMIT 1/,
-      because: 'bounds how far lapsed items are searched',
     },
     { find: /"isTask"(?=\)\) THEN)/, because: 'decides which secret an item gets' },
     { find: /ctid = ANY \(ARRAY\(SELECT row_id FROM chosen\)\)/, because: 'names what was chosen' },

@@ -297,20 +297,28 @@ export interface DueItemsText extends WorkNames {
 // A claimed item keeps its due time until a renewal, a cancel or the end of its lease moves it.
 const isInPlace = '(locked_until > next_at) IS NOT TRUE';
 
-/** Selects due items per name and priority, optionally with row locks. Items with expired leases are moved before. */
+interface DueItemsOptions {
+  readonly locked: boolean;
+  /** A table of the definition keys. Default: those of the names. */
+  readonly keys?: string;
+  /** Adds items whose lease expired and that were not moved, with a column `lapsed`. Default: false. */
+  readonly withLapsed?: boolean;
+}
+
+/** Selects due items per name and priority, optionally with row locks. */
 export function dueItemsText(
   schema: string,
   { suspect, limit, ...names }: DueItemsText,
-  { locked }: { readonly locked: boolean },
+  { locked, keys = workKeys(schema, names), withLapsed = false }: DueItemsOptions,
 ): string {
-  return `SELECT found.*, is_task AS "isTask" FROM ${workKeys(schema, names)} AS wanted CROSS JOIN LATERAL (
+  return `SELECT found.*, is_task AS "isTask" FROM ${keys} AS wanted CROSS JOIN LATERAL (
       ${priorityLevels(schema, suspect)}
       SELECT item.* FROM level CROSS JOIN LATERAL (
         SELECT item_key AS "itemKey", item.definition_key AS "definitionKey", next_at AS "nextAt",
-          expires_at AS "expiresAt", item.priority, item.ctid AS row_id
+          expires_at AS "expiresAt", item.priority, item.ctid AS row_id${withLapsed ? `, NOT (${isInPlace}) AS lapsed` : ''}
         FROM ${schema}.worker_queue AS item
         WHERE item.definition_key = wanted_key AND suspect = ${suspect} AND item.priority = level.priority
-          AND next_at <= ${nowSql} AND ${isInPlace} AND NOT cancel_requested AND lane IS NULL
+          AND next_at <= ${nowSql} AND ${withLapsed ? isFree : isInPlace} AND NOT cancel_requested AND lane IS NULL
         ORDER BY next_at, item_key LIMIT ${limit} ${locked ? 'FOR UPDATE SKIP LOCKED' : ''}) AS item
       LIMIT ${limit}) AS found`;
 }
@@ -319,10 +327,7 @@ export function dueItemsText(
  * Selects the keys of items whose lease expired without a renewal and that still have the due time of their claim.
  * Reads only those that could come before the last of the rows in `due`, a common table of the query around it.
  */
-export function lapsedItemsText(
-  schema: string,
-  { suspect, limit, ...names }: DueItemsText,
-): string {
+function lapsedItemsText(schema: string, { suspect, limit, ...names }: DueItemsText): string {
   return `SELECT found.item_key FROM ${workKeys(schema, names)} AS wanted LEFT JOIN LATERAL (
       SELECT last.priority AS lowest, last."nextAt" AS latest, last."itemKey" AS latest_key FROM due AS last
       WHERE last."definitionKey" = wanted_key

@@ -252,6 +252,10 @@ export class SingleStatementClaims {
   }
 }
 
+/**
+ * The statement that claims. It finds the definitions once, and walks each range of the index once for the priorities and once
+ * for the items: the start of a range may have many entries of items that were deleted since the last vacuum.
+ */
 function claimStatement(schema: string) {
   const table = `${schema}.worker_queue`;
   return prepare(
@@ -268,23 +272,21 @@ function claimStatement(schema: string) {
     },
     ({ names, tasks, lockMs, limit, secret, taskSecret, worker }) => {
       const wanted = { names, tasks, suspect: 'FALSE', limit };
-      const suspect = `SELECT 1 FROM ${workKeys(schema, wanted)} AS wanted CROSS JOIN LATERAL (
+      const suspect = `SELECT 1 FROM claimable AS wanted CROSS JOIN LATERAL (
         ${priorityLevels(schema, 'TRUE')}
         SELECT FROM level CROSS JOIN LATERAL (
           SELECT FROM ${table} AS due
           WHERE due.definition_key = wanted_key AND due.suspect AND NOT cancel_requested AND lane IS NULL
             AND due.priority = level.priority AND next_at <= ${nowSql} AND ${isFree} LIMIT 1) AS head) AS found LIMIT 1`;
-      return `WITH clear AS MATERIALIZED (
+      return `WITH claimable AS MATERIALIZED ${workKeys(schema, wanted)}, clear AS MATERIALIZED (
           SELECT (SELECT 1 FROM ${table} WHERE cancel_requested AND next_at <= ${nowSql} AND ${isFree} ORDER BY next_at LIMIT 1) IS NULL
             AND (SELECT 1 FROM ${table} WHERE expires_at <= ${nowSql} ORDER BY expires_at LIMIT 1) IS NULL
             AND (${suspect}) IS NULL AS holds
         ), due AS MATERIALIZED (
           SELECT * FROM (SELECT holds FROM clear WHERE holds) AS clear CROSS JOIN LATERAL (
-            ${dueItemsText(schema, wanted, { locked: true })}) AS found
-        ), lapsed AS MATERIALIZED (
-          ${lapsedItemsText(schema, wanted)} LIMIT 1
+            ${dueItemsText(schema, wanted, { locked: true, keys: 'claimable', withLapsed: true })}) AS found
         ), chosen AS MATERIALIZED (
-          SELECT row_id, "definitionKey", "isTask" FROM due WHERE (SELECT item_key FROM lapsed) IS NULL
+          SELECT row_id, "definitionKey", "isTask" FROM due WHERE (SELECT 1 FROM due WHERE lapsed LIMIT 1) IS NULL
           ORDER BY priority DESC, "nextAt", "itemKey" LIMIT ${limit}
         ), ${claimText(schema, {
           which: 'ctid = ANY (ARRAY(SELECT row_id FROM chosen))',
