@@ -94,6 +94,16 @@ export const brokenSeries: readonly BrokenProvider[] = [
     }),
   },
   {
+    fault: 'a claim of canceled work returns its own time as the due time',
+    rejectedBy: 'order/a-claim-returns-since-when-work-was-due',
+    override: ({ provider }) => ({
+      async fetchWorkItems(params) {
+        const items = await provider.fetchWorkItems(params);
+        return items.map((item) => ({ ...item, ...(item.cancel && { dueAt: item.nowMs }) }));
+      },
+    }),
+  },
+  {
     fault: 'a sweep deletes the minute of its limit too',
     rejectedBy: 'series/a-sweep-deletes-old-rows',
     override: ({ provider }) => ({

@@ -232,7 +232,12 @@ export class DueItems {
       }),
     );
     const byKey = new Map(claimed.map((item) => [item.itemKey, item]));
-    return { items: chosen.flatMap(({ itemKey }) => byKey.get(itemKey) ?? []), secret };
+    const items = chosen.flatMap(({ itemKey, nextAt }) => {
+      const item = byKey.get(itemKey);
+      // The claim of a flagged item moves it to the end of its lease.
+      return item === undefined ? [] : { ...item, dueAt: nextAt };
+    });
+    return { items, secret };
   }
 }
 

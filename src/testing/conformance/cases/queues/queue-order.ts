@@ -289,6 +289,18 @@ export const queueOrder: Capability = {
             .map(({ dueAt }) => dueAt),
           [claimedAt + lockMs],
         );
+        // So does an item that was canceled while a worker held it.
+        const heldUntil = clock.now() + lockMs;
+        await provider.requestCancel([
+          { instanceId: 'a', reason: 'no', actor: null, cleanupMs: 60_000 },
+        ]);
+        await clock.advance(lockMs + 1_000);
+        assert.deepEqual(
+          (await store.claimWork())
+            .filter(({ cancel }) => cancel !== null)
+            .map(({ dueAt }) => dueAt),
+          [heldUntil],
+        );
       },
     },
   ],
