@@ -1,4 +1,4 @@
-/** The clocks, timers and randomness of this process. Everything nondeterministic in the engine comes from here. */
+/** The clocks, timers, randomness and identity of this process. Everything nondeterministic in the engine comes from here. */
 export interface Platform {
   /** Wall-clock time, in milliseconds since the epoch. */
   now(): number;
@@ -6,6 +6,8 @@ export interface Platform {
   monotonic(): number;
   /** Time for which this process was not suspended, in milliseconds; `undefined` without a measurement. */
   awake(): number | undefined;
+  /** The id of the process whose call a store runs; `undefined`: the store has its own. */
+  processId(): string | undefined;
   /** A number in [0, 1). Not for secrets. */
   random(): number;
   /** Fills an array with random bytes, for tokens and ids. */
@@ -28,6 +30,7 @@ const system: Platform = {
   now: () => now(),
   monotonic: performance.now.bind(performance),
   awake: () => undefined,
+  processId: () => undefined,
   random: () => random(),
   fillRandom: (bytes) => void fillRandom(bytes),
   setImmediate: (callback) => void setImmediate(callback),

@@ -18,6 +18,7 @@ import { defaultKeepSeriesMs } from '../providers/rules/series.ts';
 import { defaultHeartbeatMs } from '../providers/rules/workers.ts';
 import type { RuntimeHooks } from './hooks.ts';
 import { safeLogger } from './safe-logger.ts';
+import type { HostProcesses } from './leases/host-processes.ts';
 import { readTestOptions } from './test-options.ts';
 
 // The registry lists a worker for a day after its last heartbeat.
@@ -116,6 +117,8 @@ export interface ResolvedOptions {
   readonly buildId: string;
   readonly deterministicGlobals: boolean;
   readonly fastPaths: boolean;
+  /** The processes of the host. `null`: none is checked; `undefined`: those in `/proc`. */
+  readonly host: HostProcesses | null | undefined;
   readonly alwaysReplay: boolean;
   readonly logger: Logger;
   readonly hooks: RuntimeHooks;

@@ -10,3 +10,10 @@ it('testOptions survive a spread, and each overrides its own option only', () =>
   expect(resolveOptions(later, 'b')).toMatchObject({ fastPaths: true, alwaysReplay: true });
   expect(resolveOptions({}, 'b')).toMatchObject({ fastPaths: true, alwaysReplay: false });
 });
+
+it('the test option host replaces the processes of /proc', () => {
+  const host = { hostId: 'h', self: { pid: 1, startTime: '1' }, hasDied: () => false };
+  expect(resolveOptions({ ...testOptions({ host }) }, 'b').host).toBe(host);
+  expect(resolveOptions({ ...testOptions({ host: null }) }, 'b').host).toBeNull();
+  expect(resolveOptions({}, 'b').host).toBeUndefined();
+});

@@ -530,7 +530,7 @@ function createRegistration(
       runningMs: platform.monotonic() - startedAt,
     }),
   };
-  return new WorkerRegistration({ store, logger, worker });
+  return new WorkerRegistration({ store, logger, worker, host: options.host });
 }
 
 function createSweeper(context: WorkerContext): Sweeper | undefined {

@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import { replacePlatform } from '../../model/platform.ts';
 import { formatToken, parseToken, Secrets } from './lock-token.ts';
 
 it('parseToken returns the key and secret that formatToken was given', () => {
@@ -13,6 +14,15 @@ it('Secrets generates unique secrets that start with the process id', () => {
   expect(secrets.every((secret) => secret.startsWith(one.processId))).toBe(true);
   expect(one.processId).not.toBe(other.processId);
   expect(secrets[0]).toMatch(/^[\w-]{22}$/);
+});
+
+it('Secrets uses the process id of the platform while it has one', () => {
+  const secrets = new Secrets();
+  const own = secrets.processId;
+  const restore = replacePlatform({ processId: () => 'caller__' });
+  expect(secrets.next()).toMatch(/^caller__[\w-]{14}$/);
+  restore();
+  expect(secrets.processId).toBe(own);
 });
 
 it.each(['', '.', 'abc', '.abc', 'x.abc', '1.5.abc', '99999999999999999999.a', 'Infinity.a'])(

@@ -1,3 +1,4 @@
+import { platform } from '../../model/platform.ts';
 import { randomToken } from '../../model/values/random-id.ts';
 
 /** A lock token: the key of the locked row, and a secret that proves the claim. */
@@ -15,7 +16,12 @@ export const processIdLength = 8;
  * 84 random bits follow.
  */
 export class Secrets {
-  readonly processId = randomToken().slice(0, processIdLength);
+  readonly #ownId = randomToken().slice(0, processIdLength);
+
+  /** The first characters of the next secret. Differs between calls only in a simulation. */
+  get processId(): string {
+    return platform.processId() ?? this.#ownId;
+  }
 
   next(): string {
     return this.processId + randomToken().slice(processIdLength);

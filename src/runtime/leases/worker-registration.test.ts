@@ -58,7 +58,7 @@ const living = hostWith(() => false);
 
 function registrationOf(
   store: RegistrationStore,
-  host: HostProcesses | undefined,
+  host: HostProcesses | null,
   { workerId = 'w', leaseMs = 30_000, clock = new FakeClock() } = {},
 ) {
   const describe = () => newWorker(workerId);
@@ -184,7 +184,7 @@ it('a worker that stops during its registration is not registered after it', asy
 
 it('without process information, only the worker is registered', async () => {
   const { store, calls } = storeOf([{ processId: 'a', pid: 2, startTime: '1' }]);
-  const { registration, clock } = registrationOf(store, undefined);
+  const { registration, clock } = registrationOf(store, null);
   registration.start();
   await vi.waitUntil(() => calls.length === 1);
   for (let seconds = 0; seconds < 10; seconds += 1) await clock.advance(1_000);

@@ -25,8 +25,8 @@ export interface WorkerRegistrationParams {
   readonly store: RegistrationStore;
   readonly logger: Logger;
   readonly worker: RegisteredWorker;
-  /** Absent: this host, if it has `/proc`. */
-  readonly host?: HostProcesses | undefined;
+  /** Absent: this host, if it has `/proc`. `null`: no process is checked. */
+  readonly host?: HostProcesses | null | undefined;
   /** Clock of the checks. Default: the system clock, because an injected clock may skip a month. */
   readonly clock?: Clock;
 }
@@ -96,7 +96,7 @@ class ProcessRegistration {
     this.#store = store;
     this.#logger = logger;
     this.#clock = clock;
-    this.#host = 'host' in params ? params.host : hostProcesses();
+    this.#host = params.host === undefined ? hostProcesses() : (params.host ?? undefined);
     this.#loop = new PeriodicLoop({
       clock,
       round: () => this.#inTurn(() => this.#check()),

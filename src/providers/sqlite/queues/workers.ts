@@ -39,7 +39,7 @@ export function createWorkerStore(store: WorkerParts): WorkerStore {
 
 /** The rows of `workers`. */
 export class Workers {
-  readonly #processId: string;
+  readonly #secrets: Secrets;
   readonly #processes: Processes;
   readonly #register;
   readonly #renew;
@@ -51,7 +51,7 @@ export class Workers {
     db: Database.Database,
     parts: { readonly secrets: Secrets; readonly processes: Processes },
   ) {
-    this.#processId = parts.secrets.processId;
+    this.#secrets = parts.secrets;
     this.#processes = parts.processes;
     this.#register = db.prepare<[WorkerRow]>(
       `INSERT OR REPLACE INTO workers (worker_id, process_id, name, host, pid, build_id, activity_slots,
@@ -77,7 +77,8 @@ export class Workers {
   }
 
   register(workers: readonly NewWorker[], now: number): void {
-    for (const worker of workers) this.#register.run(toRow(worker, this.#processId, now));
+    const { processId } = this.#secrets;
+    for (const worker of workers) this.#register.run(toRow(worker, processId, now));
     this.#deleteOld.run({ now });
   }
 
@@ -97,7 +98,7 @@ export class Workers {
   }
 
   unregister(workerId: string): void {
-    this.#unregister.run(workerId, this.#processId);
+    this.#unregister.run(workerId, this.#secrets.processId);
   }
 
   list(nowMs: number): WorkerList {
