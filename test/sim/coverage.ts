@@ -66,6 +66,7 @@ const expected: Readonly<Record<string, readonly string[]>> = {
     'wakeLost',
     'deafEnd',
     'leaseExpired',
+    'takeover',
     'skew',
     'step',
     'storeStep',

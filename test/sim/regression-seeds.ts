@@ -68,4 +68,8 @@ export const regressionSeeds: readonly RegressionSeed[] = [
     found:
       'a worker reported a deleted instance as blocked, because the check whether it was deleted failed',
   },
+  {
+    seed: 1761,
+    found: 'the check expected that a second takeover ends claims that came after the first',
+  },
 ];

@@ -195,6 +195,20 @@ export class ClaimCheck {
     }
   }
 
+  /** All leases of a process end now. */
+  takenOver(process: SimProcess): void {
+    const now = this.#now();
+    for (const claim of this.#byToken.values()) {
+      if (claim.process === process) claim.until = Math.min(claim.until, now);
+    }
+  }
+
+  /** The key of a known claim whose lease has ended. */
+  endedClaim(token: string): string | undefined {
+    const claim = this.#byToken.get(token);
+    return claim !== undefined && claim.until <= this.#now() ? claim.key : undefined;
+  }
+
   /** The ids of the instances of all work items that are claimed. */
   heldInstances(): readonly string[] {
     const now = this.#now();

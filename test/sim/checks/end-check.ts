@@ -15,7 +15,7 @@ const remains: Readonly<Record<string, string>> = {
 
 /** Checks everything that must hold once all work has ended. */
 export async function checkEnd(simulation: Simulation): Promise<void> {
-  const { world, store, model, workload, fleet } = simulation;
+  const { world, store, model, workload, fleet, takeovers } = simulation;
   await world.settle(() => model.checkHistories());
   const rows = await world.settle(() => findRemainingRows(store.provider, model.model.gone));
   for (const what of rows ?? []) world.violate(what);
@@ -24,13 +24,17 @@ export async function checkEnd(simulation: Simulation): Promise<void> {
   }
   if (world.violations.length > 0) return;
   // The workers free their slots after their last commit.
-  await world.run(
-    () => fleet.workers.every((member) => usedSlots(member.worker?.metrics) === 0),
-    5_000,
-  );
+  const areFree = (): boolean =>
+    fleet.workers.every(({ worker }) => usedSlots(worker?.metrics) === 0);
+  // To format the metrics takes longer than most steps.
+  await world.run(() => world.steps % 16 === 0 && areFree(), 5_000);
   for (const { process, worker } of fleet.workers) {
     const used = usedSlots(worker?.metrics);
     if (used > 0) world.violate(`${used} slots of ${process.name} are lost`);
+  }
+  await world.run(() => takeovers.forgotten(fleet.workers).length === 0, 5_000);
+  for (const { name } of takeovers.forgotten(fleet.workers)) {
+    world.violate(`${name} has died, and its claims are not taken over`);
   }
   checkRows(simulation);
 }

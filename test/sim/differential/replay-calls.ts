@@ -1,5 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Clock } from '../../../src/model/clock.ts';
+import { replacePlatform } from '../../../src/model/platform.ts';
+import type { ObservedCall } from '../engine/connection.ts';
 import type { Provider } from '../../../src/providers/contract/provider.ts';
 
 /** A call of a simulation, in the order of commits. */
@@ -7,6 +9,8 @@ export interface RecordedCall {
   readonly method: string;
   readonly args: readonly unknown[];
   readonly result: unknown;
+  /** The process that called, as in its lock tokens. */
+  readonly processId: string;
   /** The store's time of its commit. */
   readonly nowMs: number;
 }
@@ -36,6 +40,10 @@ const replayed: ReadonlySet<string> = new Set<keyof Provider>([
   'renewWorkItemLocks',
   'abandonWorkItems',
   'retryWorkItems',
+  'registerProcess',
+  'takeOverClaims',
+  'pauseDefinitions',
+  'resumeDefinitions',
 ]);
 
 /** Calls whose closures or effects cannot be recorded as data. A seed with one of them is not replayed. */
@@ -53,6 +61,13 @@ const notData: ReadonlySet<string> = new Set<keyof Provider>([
 /** Whether all calls of a seed can be replayed. */
 export function canReplay(calls: readonly RecordedCall[]): boolean {
   return calls.every(({ method }) => !notData.has(method));
+}
+
+/** Whether a fetch was aborted before it could claim anything. Call it when the call commits. */
+export function isAbortedFetch({ method, args, result }: ObservedCall): boolean {
+  if (!method.startsWith('fetch')) return false;
+  const { signal } = args[0] as { readonly signal?: AbortSignal };
+  return signal?.aborted === true && (result as readonly unknown[]).length === 0;
 }
 
 /** A clock that stands at the time of the call that is replayed. */
@@ -93,6 +108,7 @@ export class CallReplay {
   readonly #tokens = new Map<unknown, unknown>();
   readonly #instanceKeys = new Map<unknown, unknown>();
   readonly #messageKeys = new Map<string, unknown>();
+  #processId: string | undefined;
 
   constructor(provider: Provider, clock: ReplayClock) {
     this.#provider = provider;
@@ -101,6 +117,15 @@ export class CallReplay {
 
   /** Returns the first difference; `undefined` if there is none. */
   async run(calls: readonly RecordedCall[]): Promise<string | undefined> {
+    const restore = replacePlatform({ processId: () => this.#processId });
+    try {
+      return await this.#run(calls);
+    } finally {
+      restore();
+    }
+  }
+
+  async #run(calls: readonly RecordedCall[]): Promise<string | undefined> {
     for (const [index, call] of calls.entries()) {
       const difference = replayed.has(call.method) ? await this.#replay(call) : undefined;
       if (difference !== undefined) return `call ${index}, ${call.method}: ${difference}`;
@@ -129,8 +154,10 @@ export class CallReplay {
     return comparable({ records, histories });
   }
 
-  async #replay({ method, args, result, nowMs }: RecordedCall): Promise<string | undefined> {
+  async #replay(one: RecordedCall): Promise<string | undefined> {
+    const { method, args, result, nowMs, processId } = one;
     this.#clock.nowMs = nowMs;
+    this.#processId = processId;
     const call = Reflect.get(this.#provider, method) as (...given: unknown[]) => Promise<unknown>;
     const given = args.map((arg) => this.#translate(arg, ''));
     if (method.startsWith('fetch')) {

@@ -1,8 +1,10 @@
 import { ProviderError } from '../../../src/model/failures/errors.ts';
 import { StoreClock } from '../../../src/providers/postgres/driver/store-clock.ts';
+import type { Topic } from '../../../src/providers/shared/effects.ts';
 import type { Hint, Provider } from '../../../src/providers/contract/provider.ts';
 import type { TransactRequest } from '../../../src/providers/contract/transactional.ts';
 import type { SimProcess, World } from './scheduler.ts';
+import { callAs, takeDue } from './store-hooks.ts';
 import type { Fault, Weather } from './weather.ts';
 
 /** Observes the calls of all processes in the order of their commits. */
@@ -30,11 +32,11 @@ interface FetchParams {
 
 type Method = (...args: readonly unknown[]) => Promise<unknown>;
 
-/** Commits after which a waiting fetch may find work. */
-const brings =
-  /^(?:create|enqueue|ack|abandon|retry|request|terminate|resume|submit|tick|start|transact|apply|delete|answer|set|declare|prune|takeOver|hold|reclaim|mark)/;
-
-const fetches: ReadonlySet<string> = new Set(['fetchOrchestrationItems', 'fetchWorkItems']);
+/** What each fetch waits for. */
+const fetches: ReadonlyMap<string, Topic> = new Map<string, Topic>([
+  ['fetchOrchestrationItems', 'orchestrations'],
+  ['fetchWorkItems', 'work'],
+]);
 
 /**
  * The network between the processes and the store. Each call is a request, a commit and a response: three steps, between
@@ -49,7 +51,11 @@ export class Network {
   readonly #estimates = new Map<SimProcess, StoreClock>();
   readonly #inFlight = new Map<SimProcess, Set<{ isLost: boolean; abort: () => void }>>();
   readonly #listeners = new Map<SimProcess, Set<(hint: Hint) => void>>();
-  readonly #waiting = new Set<{ readonly process: SimProcess; readonly wake: () => void }>();
+  readonly #waiting = new Set<{
+    readonly process: SimProcess;
+    readonly topic: Topic | undefined;
+    readonly wake: () => void;
+  }>();
   /** Responses of this step. They are observed in the order of the calls. */
   #answered: { readonly order: number; readonly observe: () => void }[] = [];
   #calls = 0;
@@ -158,13 +164,13 @@ export class Network {
           this.#answered.push({ order: isWoken ? Infinity : order, observe });
         };
         const sent = this.#sent(process, method, args, controller);
-        (Reflect.get(this.#store, method) as Method)(...sent.args).then(
+        const call = Reflect.get(this.#store, method) as Method;
+        callAs(process, () => call(...sent.args)).then(
           (result) =>
             answer(() => {
               const committedAt = world.storeNow?.() ?? 0;
               const call = { process, method, args: sent.observed?.() ?? args, result };
               this.#observer.committed(call);
-              if (brings.test(method)) this.#wakeAll();
               if (failsAfter) {
                 return respond(`${method} failed`, () => reject(unavailable(method, true)));
               }
@@ -220,6 +226,7 @@ export class Network {
     this.#answered = [];
     if (answered.length > 1) this.#world.reached.add('fault groupCommit');
     for (const { observe } of answered) observe();
+    for (const topic of takeDue()) this.#wake(topic);
     this.#observer.settled();
   }
 
@@ -232,7 +239,7 @@ export class Network {
       if (isAborted()) return [];
       let isWoken = false;
       let wake = (): void => void (isWoken = true);
-      const waiter = { process, wake: () => wake() };
+      const waiter = { process, topic: fetches.get(method), wake: () => wake() };
       this.#waiting.add(waiter);
       const sent = { ...params, waitMs: 0 };
       const items = (await this.#call(process, method, [sent])) as readonly unknown[];
@@ -254,9 +261,11 @@ export class Network {
     }
   }
 
-  #wakeAll(): void {
+  /** Wakes the fetches for which a commit brought work. */
+  #wake(topic: Topic): void {
     const world = this.#world;
     for (const waiter of this.#waiting) {
+      if (waiter.topic !== topic) continue;
       const { name } = waiter.process;
       if (this.fault('wakeLost', name)) continue;
       this.#waiting.delete(waiter);
@@ -277,13 +286,19 @@ export class Network {
     const world = this.#world;
     const listeners = new Set<(hint: Hint) => void>();
     this.#listeners.set(process, listeners);
+    let isPending = false;
     this.#store.hints((hint) => {
       const where = `${process.name} ${hint.kind}`;
-      if (process.isDead || listeners.size === 0 || this.fault('hintLost', where)) return;
+      if (process.isDead || listeners.size === 0) return;
+      // One hint announces all commits that came before it.
+      const isCommit = hint.kind === 'committed';
+      if ((isCommit && isPending) || this.fault('hintLost', where)) return;
+      if (isCommit) isPending = true;
       const times = this.fault('hintTwice', where) ? 2 : 1;
       for (let time = 0; time < times; time++) {
         const delayMs = this.fault('hintLate', where) ? 400 : this.#latency(where);
         const run = (): void => {
+          if (isCommit) isPending = false;
           if (listeners.size > 0) this.#observer.hinted(process, hint);
           for (const listener of listeners) listener(hint);
         };

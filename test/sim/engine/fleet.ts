@@ -5,6 +5,7 @@ import { testOptions } from '../../../src/runtime/test-options.ts';
 import type { Worker } from '../../../src/runtime/worker.ts';
 import type { Network } from './connection.ts';
 import type { SimProcess, World } from './scheduler.ts';
+import { SimHost } from './sim-host.ts';
 import type { Weather } from './weather.ts';
 
 /** A process with a client, and with a worker unless it only calls. */
@@ -13,6 +14,8 @@ export interface Member {
   perdure?: Perdure;
   worker?: Worker;
   isStopping: boolean;
+  /** The host of a worker. */
+  readonly host?: SimHost | undefined;
 }
 
 export type Definitions = Pick<
@@ -31,9 +34,7 @@ interface FleetParams {
 }
 
 /** Times of the workers, in milliseconds. */
-export const workerTimes = {
-  activityLease: 300,
-  orchestrationLease: 200,
+const workerTimes = {
   cancelGrace: 120,
   cleanupTimeout: 1_500,
   shutdownGrace: 100,
@@ -47,10 +48,16 @@ export class Fleet {
   readonly workers: Member[] = [];
   readonly clients: Member[] = [];
   readonly #params: FleetParams;
+  readonly #hosts: readonly SimHost[];
   #count = 0;
 
   constructor(params: FleetParams) {
     this.#params = params;
+    const { world, weather } = params;
+    this.#hosts = Array.from(
+      { length: weather.hosts },
+      (_, index) => new SimHost(world, `host${index}`),
+    );
   }
 
   /** Starts a process with a worker. */
@@ -58,7 +65,10 @@ export class Fleet {
     const { world } = this.#params;
     const process = world.createProcess(`w${this.#count++}`);
     this.#skew(process);
-    const member: Member = { process, isStopping: false };
+    const { length } = this.#hosts;
+    const host = length === 0 ? undefined : this.#hosts[world.decisions.pick('host', length)];
+    host?.add(process);
+    const member: Member = { process, isStopping: false, host };
     this.workers.push(member);
     world.add(process, 'boots', () => {
       this.#startWorker(member, isOldBuild).catch((error: unknown) => {
@@ -79,15 +89,20 @@ export class Fleet {
     member.worker = await perdure.startWorker({
       ...define(process, isOldBuild),
       ...workerTimes,
+      activityLease: weather.activityLeaseMs,
+      orchestrationLease: weather.orchestrationLeaseMs,
       name: process.name,
       pollInterval: weather.pollMs,
       activityConcurrency: slotsPerWorker,
       stepConcurrency: slotsPerWorker,
       maxClaims: 25,
       logger: silentLogger,
-      heartbeat: 1_000,
+      heartbeat: member.host === undefined ? 1_000 : 200,
       ...(isOldBuild && { buildId: 'old' }),
-      ...testOptions({ fastPaths: weather.fastPaths }),
+      ...testOptions({
+        fastPaths: weather.fastPaths,
+        host: member.host?.seenBy(process) ?? null,
+      }),
       ...(!weather.warm && { warmCacheBytes: 0 }),
       hooks: {
         instanceBlocked: ({ instanceId, reason }) =>

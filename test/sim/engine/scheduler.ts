@@ -3,6 +3,7 @@ import type { Clock } from '../../../src/model/clock.ts';
 import { platform, replacePlatform, type Platform } from '../../../src/model/platform.ts';
 import { resetRandomPool } from '../../../src/model/values/random-id.ts';
 import { Decisions, seededRandom } from './decisions.ts';
+import { callerId, hookStore } from './store-hooks.ts';
 
 /** A step that waits for its time. */
 interface Task {
@@ -29,6 +30,8 @@ const maxSteps = 150_000;
 export class SimProcess {
   readonly name: string;
   readonly clock: Clock;
+  /** The first characters of its lock tokens. */
+  readonly processId: string;
   readonly immediates: (() => void)[] = [];
   /** The lead of its wall clock. */
   skewMs = 0;
@@ -43,6 +46,7 @@ export class SimProcess {
   constructor(world: World, name: string) {
     this.#world = world;
     this.name = name;
+    this.processId = name.padEnd(8, '_');
     this.clock = {
       now: () => Math.floor(world.wallMs(this, this.#read()) + this.skewMs),
       monotonic: () => this.#read(),
@@ -113,6 +117,8 @@ export class World {
   readonly decisions: Decisions;
   readonly trace: string[] = [];
   readonly violations: string[] = [];
+  /** All processes that ever ran, by the first characters of their lock tokens. */
+  readonly processes = new Map<string, SimProcess>();
   readonly store: SimProcess;
   /** The process whose step runs. */
   current: SimProcess;
@@ -145,6 +151,7 @@ export class World {
   createProcess(name: string): SimProcess {
     const process = new SimProcess(this, name);
     this.#processes.push(process);
+    this.processes.set(process.processId, process);
     return process;
   }
 
@@ -210,10 +217,12 @@ export class World {
       const task = handle && handles.get(handle);
       if (task !== undefined) task.isDone = true;
     };
-    this.#ended = replacePlatform({
+    const unhook = hookStore();
+    const restore = replacePlatform({
       now: () => this.current.clock.now(),
       monotonic: () => this.current.clock.monotonic(),
       awake: () => this.current.awakeMs,
+      processId: callerId,
       random: () => {
         system.random();
         return random();
@@ -243,6 +252,10 @@ export class World {
         if (handle !== undefined) handles.delete(handle);
       },
     });
+    this.#ended = () => {
+      unhook();
+      restore();
+    };
     resetRandomPool();
   }
 

@@ -3,8 +3,10 @@ import { migrate } from '../../../src/providers/sqlite/migrations/migrate.ts';
 import { createProvider } from '../../../src/providers/sqlite/create-provider.ts';
 import type { Clock } from '../../../src/model/clock.ts';
 import type { Provider } from '../../../src/providers/contract/provider.ts';
+import { ReusedDatabase } from './reused-database.ts';
 
 let template: Buffer | undefined;
+let reused: ReusedDatabase | undefined;
 
 /** The table of the application, for writes in transactions. */
 const applicationTable = 'CREATE TABLE app_writes (key TEXT NOT NULL, value TEXT NOT NULL)';
@@ -26,9 +28,15 @@ export interface SimStore {
   readonly db: Database.Database;
 }
 
+interface SimStoreOptions {
+  readonly clock: Clock;
+  /** Opens a database of its own, with the schema of a new store. Otherwise the one of earlier seeds is emptied. */
+  readonly isNew: boolean;
+}
+
 /** Opens an empty store on a simulated clock. */
-export async function openSimStore(clock: Clock): Promise<SimStore> {
-  const db = openDatabase();
+export async function openSimStore({ clock, isNew }: SimStoreOptions): Promise<SimStore> {
+  const db = isNew ? openDatabase() : (reused ??= new ReusedDatabase(openDatabase())).open();
   const provider = await createProvider({
     db,
     clock,

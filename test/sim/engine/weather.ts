@@ -1,13 +1,13 @@
 import type { Decisions } from './decisions.ts';
 
-/** The faults, and how often each happens: per call, per hint, or per 10 ms and process. */
+/** The faults, and how often each happens: per call, per hint, or per 20 ms and process. */
 const rates = {
-  kill: 0.006,
-  killClient: 0.002,
-  storeStep: 0.002,
-  stop: 0.006,
-  step: 0.004,
-  gracefulStop: 0.002,
+  kill: 0.012,
+  killClient: 0.004,
+  storeStep: 0.004,
+  stop: 0.012,
+  step: 0.008,
+  gracefulStop: 0.004,
   failBefore: 0.03,
   failAfter: 0.03,
   slow: 0.03,
@@ -33,6 +33,10 @@ export interface Weather {
   /** Polling finds what no hint or wake-up announced. Otherwise only lease expiry and timers are left. */
   readonly pollMs: number;
   readonly workers: number;
+  /** Hosts whose workers check each other, and take over the claims of dead processes. 0: only leases end claims. */
+  readonly hosts: number;
+  readonly activityLeaseMs: number;
+  readonly orchestrationLeaseMs: number;
   readonly mixedBuilds: boolean;
   readonly fastPaths: boolean;
   readonly warm: boolean;
@@ -49,6 +53,8 @@ export function chooseWeather(decisions: Decisions): Weather {
   for (const [fault, rate] of Object.entries(rates) as [Fault, number][]) {
     if (has(fault, 0.45) && !isCalm) chosen[fault] = rate;
   }
+  const hosts = has('takeovers', 0.25) ? (has('two hosts', 0.25) ? 2 : 1) : 0;
+  if (hosts > 0 && !isCalm) chosen.kill = rates.kill;
   const storeWakes = has('storeWakes', 0.4);
   if (storeWakes) delete chosen.wakeLost;
   const canPollRarely = storeWakes && !chosen.hintLost && !chosen.failBefore && !chosen.failAfter;
@@ -60,6 +66,10 @@ export function chooseWeather(decisions: Decisions): Weather {
     storeWakes,
     pollMs: canPollRarely ? 100_000 : 250,
     workers: 1 + Math.floor(decisions.draw('weather workers') * 3),
+    hosts,
+    // Long enough that a takeover comes first.
+    activityLeaseMs: hosts > 0 ? 3_000 : 300,
+    orchestrationLeaseMs: hosts > 0 ? 2_000 : 200,
     mixedBuilds: has('mixedBuilds', 0.15),
     fastPaths: has('fastPaths', 0.8),
     warm: has('warm', 0.85),

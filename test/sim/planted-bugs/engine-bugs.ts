@@ -1,3 +1,6 @@
+import { SimHost } from '../engine/sim-host.ts';
+import type { SimProcess } from '../engine/scheduler.ts';
+import type { HostProcesses } from '../../../src/runtime/leases/host-processes.ts';
 import { platform, type Platform } from '../../../src/model/platform.ts';
 import { Batch } from '../../../src/runtime/batches/batch.ts';
 import { CompletionWaiter } from '../../../src/client/waiting/completion-waiter.ts';
@@ -71,7 +74,7 @@ export const engineBugs: readonly PlantedBug[] = [
   {
     fault: 'a worker measures leases with the wall clock, which steps',
     breakClock: (clock, wall) => ({ ...clock, monotonic: () => wall.now() }),
-    weather: { skewMs: 2_000, storeWakes: false, pollMs: 250, rates: { step: 0.05, stop: 0.006 } },
+    weather: { skewMs: 2_000, storeWakes: false, pollMs: 250, rates: { step: 0.1, stop: 0.012 } },
   },
   {
     fault: 'a lost lease does not end its run',
@@ -232,6 +235,27 @@ export const engineBugs: readonly PlantedBug[] = [
   {
     fault: 'a closing instance never becomes canceled',
     breakEngine: replace(InstanceStops, 'finishClosing', () => () => true),
+  },
+  {
+    fault: 'a worker does not list the dead processes of its host',
+    breakStore: ({ provider }) => ({
+      renewWorkers: async (params) => ({ ...(await provider.renewWorkers(params)), processes: [] }),
+      listProcesses: async () => [],
+    }),
+    weather: { hosts: 1 },
+  },
+  {
+    fault: 'a suspended process counts as dead',
+    breakEngine: replace(
+      SimHost,
+      'seenBy',
+      (original) =>
+        function seenBy(this: unknown, process: SimProcess) {
+          const host = original.call(this, process) as HostProcesses;
+          return { ...host, hasDied: () => true };
+        },
+    ),
+    weather: { hosts: 1 },
   },
   {
     fault: 'a withdrawn operation is not canceled',

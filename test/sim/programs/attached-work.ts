@@ -175,7 +175,7 @@ export class AttachedWork implements WorkPart {
   }
 
   heal(): void {
-    const { world, fleet } = this.#simulation;
+    const { world, fleet, weather } = this.#simulation;
     if (!this.#hasSchedule) return;
     const elapsedMs = world.now;
     this.#simulation.act(
@@ -187,7 +187,9 @@ export class AttachedWork implements WorkPart {
         const most = Math.floor((elapsedMs + 3_000) / 1_000) + 1 + (this.#isTriggered ? 1 : 0);
         if (runs > most)
           world.violate(`the schedule started ${runs} runs, at most ${most} are due`);
-        if (this.#ticks === 0 && world.now > this.#putAt + 3_000) {
+        // A worker that was killed may hold the first run until its lease ends.
+        const lateAt = this.#putAt + 2_700 + weather.activityLeaseMs;
+        if (this.#ticks === 0 && world.now > lateAt) {
           world.violate('the schedule started no run');
         }
         await client.schedules.delete('every');

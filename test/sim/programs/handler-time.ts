@@ -1,10 +1,8 @@
-import { workerTimes } from '../engine/fleet.ts';
 import type { SimProcess } from '../engine/scheduler.ts';
 import type { Simulation } from '../simulation.ts';
 
 /** Below three quarters of the lease, so that no such handler counts as one that blocked the event loop. */
 const maxBurnMs = 200;
-const blockMs = workerTimes.activityLease + 20;
 
 /** Uses the CPU in a handler before its first await. A few handlers block the event loop past their lease. */
 export function burnCpu(
@@ -16,7 +14,7 @@ export function burnCpu(
   const { decisions } = world;
   if (!weather.burns) return;
   if (decisions.happens(`block:${process.name}`, 0.004)) {
-    const ms = blockMs + Math.floor(decisions.draw('block ms') * 300);
+    const ms = weather.activityLeaseMs + 20 + Math.floor(decisions.draw('block ms') * 300);
     world.note(`${process.name} blocks its event loop for ${ms} ms`);
     world.reached.add('fault block');
     // Of several runs in one batch, none is known to be at fault.
