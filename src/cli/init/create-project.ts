@@ -35,12 +35,16 @@ export async function createProject(params: {
       'Pass another directory: `perdure init my-project`.',
     );
   }
+  const name = projectName(directory) || template;
   for (const { source, path } of files) {
     const target = join(directory, path);
     await mkdir(dirname(target), { recursive: true });
     if (path === 'package.json') {
       const manifest = JSON.parse(await readFile(join(from, source), 'utf8')) as Manifest;
-      await writeNew(target, toManifest(manifest, directory, version));
+      await writeNew(target, toManifest(manifest, name, version));
+    } else if (path === 'README.md') {
+      const text = await readFile(join(from, source), 'utf8');
+      await writeNew(target, text.replace(/^# .*/, `# ${name}`));
     } else {
       await copyFile(join(from, source), target, 1);
     }
@@ -52,13 +56,17 @@ interface Manifest {
   readonly dependencies: Readonly<Record<string, string>>;
 }
 
-function toManifest(manifest: Manifest, directory: string, version: string): string {
-  const name = basename(directory)
+function toManifest(manifest: Manifest, name: string, version: string): string {
+  const dependencies = { ...manifest.dependencies, perdure: `^${version}` };
+  return `${JSON.stringify({ ...manifest, name, dependencies }, null, 2)}\n`;
+}
+
+/** The name of a directory as npm allows it, or an empty string. */
+function projectName(directory: string): string {
+  return basename(directory)
     .toLowerCase()
     .replaceAll(/[^a-z0-9._-]+/g, '-')
     .replace(/^[-._]+/, '');
-  const dependencies = { ...manifest.dependencies, perdure: `^${version}` };
-  return `${JSON.stringify({ ...manifest, ...(name !== '' && { name }), dependencies }, null, 2)}\n`;
 }
 
 /** Fails if the file was created meanwhile. */

@@ -72,8 +72,13 @@ function readFacts(db: Database.Database) {
 
 async function readAccess(db: Database.Database, deadline: number): Promise<StoreAccess> {
   try {
-    // SQLite opens a file without write permission for reading; only a write shows it.
-    await whenNotBusy(deadline, () => db.exec('BEGIN IMMEDIATE; ROLLBACK'));
+    await whenNotBusy(deadline, () => db.exec('BEGIN IMMEDIATE'));
+    try {
+      // SQLite opens a file without write permission for reading, and BEGIN IMMEDIATE begins a read. Only a write fails.
+      db.pragma(`user_version = ${Number(db.pragma('user_version', { simple: true }))}`);
+    } finally {
+      if (db.inTransaction) db.exec('ROLLBACK');
+    }
     return { kind: 'writable' };
   } catch (error) {
     return toAccess(error);

@@ -19,14 +19,16 @@ function shellWords(command: string, url: string): readonly string[] {
 /** Runs the last command in the remedy of a finding. `psql` and `sqlite3` are the drivers, because CI has no such programs. */
 export async function runRemedy({ remedy }: Finding, url = ''): Promise<void> {
   const commands = [...remedy.matchAll(/`((?:perdure|psql|sqlite3|chmod) [^`]+)`/g)];
-  const [program = '', ...args] = shellWords(commands.at(-1)?.[1] ?? '', url);
+  const command = commands.at(-1)?.[1] ?? '';
+  const [program = '', ...args] = shellWords(command, url);
   if (program === 'perdure') {
     const { code, stderr } = await runCli(args);
     expect({ remedy, code, stderr }).toMatchObject({ code: 0 });
     return;
   }
   if (program === 'chmod') {
-    execFileSync(program, args);
+    // With a shell, because the path can end with `*`.
+    execFileSync('sh', ['-c', command]);
     return;
   }
   const [target = '', ...rest] = args;

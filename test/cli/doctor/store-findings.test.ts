@@ -1,4 +1,4 @@
-import { chmodSync, copyFileSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, chownSync, copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
@@ -161,17 +161,20 @@ describe('doctor on an SQLite file', () => {
 
   it('store-read-only: the remedy grants write access', async () => {
     const file = await created();
-    chmodSync(join(file, '..'), 0o755);
-    chmodSync(file, 0o444);
-    // Root may write to any file, so another user reads the report.
+    chmodSync(file, 0o400);
+    // Root may write to any file, so another user owns the store and reads the report.
     const isRoot = process.getuid?.() === 0;
-    if (isRoot) process.seteuid?.(65_534);
-    const report = await reportOnSqlite({ path: file }).finally(() => {
-      if (isRoot) process.seteuid?.(0);
-    });
-    const found = only(findingsOf(report), 'store-read-only');
-    await runRemedy(found);
-    expect(statSync(file).mode & 0o200).toBe(0o200);
+    const user = 65_534;
+    if (isRoot) for (const owned of [join(file, '..'), file]) chownSync(owned, user, user);
+    const findings = async (): Promise<readonly Finding[]> => {
+      if (isRoot) process.seteuid?.(user);
+      const report = await reportOnSqlite({ path: file }).finally(() => {
+        if (isRoot) process.seteuid?.(0);
+      });
+      return findingsOf(report);
+    };
+    await runRemedy(only(await findings(), 'store-read-only'));
+    expect(await findings()).toEqual([]);
   });
 
   it('store-unreachable: a damaged file is restored from a backup', async () => {

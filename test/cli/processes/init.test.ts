@@ -83,7 +83,7 @@ describe('perdure init', () => {
       dependencies: { perdure: expect.stringMatching(/^\^\d+\.\d+\.\d+/) },
     });
     expect(readFileSync(join(directory, 'README.md'), 'utf8')).toMatch(
-      /npm install\nnpm start .*\nnpm run dev/,
+      /^# my-shop\n[^]*npm install\nnpm start .*\nnpm run dev/,
     );
   });
 

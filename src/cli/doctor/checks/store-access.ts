@@ -46,7 +46,8 @@ function nameOf(report: StoreReport): string {
 
 function writeRemedy(report: StoreReport): string {
   if (report.kind === 'sqlite') {
-    return `Give this user write access to the file and its directory: \`chmod u+w ${shellQuote(report.path)}\`.`;
+    // SQLite gives the -wal and -shm files beside the file its permissions.
+    return `Give this user write access to the directory, the file and those beside it: \`chmod u+w ${shellQuote(report.path)}*\`.`;
   }
   if (report.access.reason?.includes('default_transaction_read_only') === true) {
     const database = report.server?.database ?? '';
