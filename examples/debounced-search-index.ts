@@ -11,9 +11,9 @@ const updateIndex = task('updateIndex', async (_ctx, document: { id: string; tex
 const perdure = await Perdure.open(process.argv[2] ?? ':memory:');
 const { client } = perdure;
 
-/** Called at each change. The update runs 300 ms after the last change, and at most 2 s after the first. */
+/** Called at each change. The update runs a second after the last change, and at most 5 s after the first. */
 function changed(id: string, text: string) {
-  const debounce = { key: id, wait: '300ms', maxWait: '2s' };
+  const debounce = { key: id, wait: '1s', maxWait: '5s' };
   return client.runTask(updateIndex, { id, text }, { debounce });
 }
 
