@@ -349,12 +349,13 @@ export const lists: Capability = {
         await store.create('within');
         await store.clock.advance(60_000);
         const createdBefore = store.clock.now();
-        const size = 1_000;
-        for (let from = 0; from < 12_000; from += size) {
-          const ids = Array.from({ length: size }, (_, index) => `n${from + index}`);
+        const createMore = async (name: string, count: number): Promise<void> => {
+          const ids = Array.from({ length: count }, (_, index) => `${name}${index}`);
           await store.provider.createInstances(ids.map((id) => newInstance(id)));
-          if (from === 0) await store.clock.advance(60_000);
-        }
+        };
+        await createMore('just after', 100);
+        await store.clock.advance(60_000);
+        for (let batch = 0; batch < 12; batch += 1) await createMore(`later ${batch} `, 1_000);
         const filters: readonly InstanceConditions[] = [
           { createdFrom, createdBefore },
           { createdFrom, createdBefore, status: ['pending'] },
