@@ -102,8 +102,15 @@ async function runLoop(options: {
         one.outcome = outcome;
       }
     };
+    // A slow machine makes few starts between two kills.
+    const isEnough = (): boolean => {
+      const all = [...asked.values()];
+      const replacing = all.filter(({ start }) => start.kind.startsWith('replace'));
+      const hasConflict = all.some(({ outcome }) => outcome === 'conflict');
+      return killed >= kills && replacing.length > kills && hasConflict;
+    };
     const live = async (lane: number): Promise<void> => {
-      for (let life = 0; killed < kills; life += 1) {
+      for (let life = 0; !isEnough(); life += 1) {
         const name = `p${lane}-${life}`;
         await run(name, true);
         killed += 1;
