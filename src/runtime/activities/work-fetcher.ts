@@ -57,8 +57,6 @@ export class WorkFetcher {
   /** Number of `onFail` items queued by failures of this worker, by task. */
   readonly #queuedOnFails = new Map<string, number>();
   #isSaturated = false;
-  /** Whether the last claim was full. */
-  #hasBacklog = false;
   /** Monotonic time of the last claim that limits counted. */
   #limitedAt = Number.NEGATIVE_INFINITY;
   #loops: readonly Promise<void>[] = [];
@@ -132,14 +130,11 @@ export class WorkFetcher {
 
   async #fetchUnbounded(unbounded: Names): Promise<void> {
     const { clock, slots, ahead } = this.#params;
-    if (ahead.isFast && this.#mayClaimAhead) {
-      if (slots.free === 0 && ahead.room === 0) {
-        await this.#untilWoken(clock.monotonic() + aheadPauseMs);
-      }
+    if (slots.free === 0 && ahead.isFast && this.#mayClaimAhead) {
+      if (ahead.room === 0) await this.#untilWoken(clock.monotonic() + aheadPauseMs);
       if (this.isStopping) return;
-      // A claim for the first slot that becomes free would delay the claim for the others.
-      if (ahead.room > 0 && (slots.free === 0 || this.#hasBacklog)) {
-        await this.#fetchUntilFree({ max: slots.free + ahead.room, ...unbounded });
+      if (slots.free === 0 && ahead.room > 0) {
+        await this.#fetchUntilFree({ max: ahead.room, ...unbounded });
         return;
       }
     }
@@ -250,8 +245,6 @@ export class WorkFetcher {
       if (item.limited === true) this.#limitedAt = askedAt;
       take(item, claimedSince(clock, item.nowMs, askedAt));
     }
-    // A fetch that was aborted may not have claimed.
-    if (items.length > 0 || !params.signal.aborted) this.#hasBacklog = items.length >= params.max;
     if (slots.free === 0 && this.#sources.length > 0) {
       this.#isSaturated = true;
       this.#endPolls();
