@@ -23,7 +23,7 @@ export default defineConfig({
   },
   test: {
     // Much of a test is waiting: for a lease, a process, or the database on the other core.
-    maxWorkers: Math.max(4, availableParallelism()),
+    maxWorkers: Math.max(3, availableParallelism()),
     // Failures are tested on purpose, and the default logger reports them: shown where a test fails.
     silent: 'passed-only',
     sequence: { sequencer: LongestFirst },

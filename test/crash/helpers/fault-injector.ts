@@ -30,6 +30,9 @@ export class FaultInjector {
     if (faults === undefined) return;
     for (const fault of spread(restarts, cuts)) {
       await delay(everyMs * (0.5 + Math.random()));
+      // Most cuts must hit a statement, also on a machine that sends few.
+      const until = performance.now() + 1_000;
+      while (fault === 'cut' && !faults.isWaiting() && performance.now() < until) await delay(1);
       const from = Date.now();
       if (fault === 'restart') await faults.restart();
       else this.cutAnswers += faults.cut();

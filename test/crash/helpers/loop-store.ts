@@ -12,8 +12,10 @@ import type { StoredState } from '../oracles/stored-state.ts';
 export interface StoreFaults {
   /** Kills the server and restarts it. */
   restart(): Promise<void>;
-  /** Cuts every connection to the server. */
+  /** Cuts every connection to the server. Returns how many waited for an answer. */
   cut(): number;
+  /** Whether a connection waits for an answer. */
+  isWaiting(): boolean;
 }
 
 /** The store of a loop. */
@@ -52,6 +54,7 @@ export async function createPostgresLoopStore(): Promise<LoopStore> {
     state,
     faults: {
       cut: () => proxy.cut(),
+      isWaiting: () => proxy.waiting > 0,
       async restart() {
         await server.crash();
         await server.start();

@@ -13,6 +13,8 @@ export interface TcpProxy {
   /** The URL of the server through the proxy. */
   readonly url: string;
   readonly connections: number;
+  /** Connections that wait for an answer. */
+  readonly waiting: number;
   /** Closes all connections. Returns the number that waited for an answer. */
   cut(): number;
   /** Closes all connections and refuses new ones until `open`. */
@@ -113,6 +115,9 @@ export async function startTcpProxy(url: string): Promise<TcpProxy> {
     url: Object.assign(new URL(url), { hostname: '127.0.0.1', port: String(address.port) }).href,
     get connections() {
       return sockets.size / 2;
+    },
+    get waiting() {
+      return unanswered.size;
     },
     cut,
     shut() {
