@@ -30,9 +30,7 @@ export class FaultInjector {
     if (faults === undefined) return;
     for (const fault of spread(restarts, cuts)) {
       await delay(everyMs * (0.5 + Math.random()));
-      // Most cuts must hit a statement, also on a machine that sends few.
-      const until = performance.now() + 1_000;
-      while (fault === 'cut' && !faults.isWaiting() && performance.now() < until) await delay(1);
+      if (fault === 'cut') await untilWaiting(faults);
       const from = Date.now();
       if (fault === 'restart') await faults.restart();
       else this.cutAnswers += faults.cut();
@@ -51,6 +49,12 @@ export class FaultInjector {
     }
     this.recoveriesMs.push(performance.now() - back);
   }
+}
+
+/** Waits up to a second. Most cuts must hit a statement, also on a machine that sends few. */
+async function untilWaiting(faults: StoreFaults): Promise<void> {
+  const until = performance.now() + 1_000;
+  while (!faults.isWaiting() && performance.now() < until) await delay(1);
 }
 
 /** Orders the faults so that the rarer ones are spread evenly. */
