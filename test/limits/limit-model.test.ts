@@ -87,7 +87,10 @@ async function runOnPostgres(seed: number, damage?: string): Promise<void> {
   store.runs += 1;
   let isIntact = false;
   try {
-    if (damage !== undefined) await client.query(`ALTER TABLE worker_queue DISABLE ${damage}`);
+    if (damage !== undefined) {
+      await client.query('SELECT add_lane_triggers()');
+      await client.query(`ALTER TABLE worker_queue DISABLE ${damage}`);
+    }
     const checkInvariants = () =>
       checkPostgresInvariants(client, provider.clock?.now() ?? clock.now());
     await runLimitModel(

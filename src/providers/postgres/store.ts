@@ -29,6 +29,7 @@ import { InstanceList } from './reading/instance-list.ts';
 import { LimitedDefinitions } from './batches/limited-definitions.ts';
 import { BeginLimits } from './limits/begin-limits.ts';
 import { LimitRows } from './limits/limit-rows.ts';
+import { LimitTriggers } from './limits/limit-triggers.ts';
 import { LimitViews } from './limits/limit-views.ts';
 import { InstanceDeadlines } from './tables/instance-deadlines.ts';
 import { MovedStarts } from './starts/moved-starts.ts';
@@ -103,6 +104,7 @@ export class Store implements QueueAccess {
   readonly limited = new LimitedDefinitions();
   readonly beginLimits: BeginLimits;
   readonly limitRows: LimitRows;
+  readonly limitTriggers: LimitTriggers;
   readonly limitViews: LimitViews;
   readonly history: History;
   readonly instances: InstanceRows;
@@ -190,6 +192,7 @@ export class Store implements QueueAccess {
     this.definitions = new Definitions(schema);
     this.beginLimits = new BeginLimits(schema);
     this.limitRows = new LimitRows(this);
+    this.limitTriggers = new LimitTriggers(this);
     this.limitViews = new LimitViews(schema);
     this.history = new History(schema);
     this.instances = new InstanceRows(schema);

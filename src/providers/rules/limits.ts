@@ -12,7 +12,7 @@ import type { HoldingLimit, Lane, LimitOverride, Limits, RateLimit } from '../co
  * L5.  An item of a lane is claimed only while it has no place. The place of an expired lease is revoked first, with
  *      its token.
  * L6.  An item that is due, trusted and has no place implies that `more` of its lane is set, its `wake_at` has come, or a
- *      signal waits.
+ *      signal waits. PostgreSQL, before the first claim or limit of a store: a signal of its definition waits.
  * L7.  `ready` of a lane may be too true, never too false.
  * L8.  An enqueue locks no shared row (PostgreSQL).
  * L9.  Lanes change only under the row of their definition. SQLite: there is one writer.

@@ -61,7 +61,7 @@ export class LimitRows {
       (key) => !this.#limited.has(key),
     );
     if (missing.length === 0) return;
-    await scope.tx.execute(...this.#sql.insert({ definitionKeys: missing }));
+    await scope.tx.execute(...this.#sql.ensure({ definitionKeys: missing }));
     scope.afterCommit(() => this.#limited.add(missing));
   }
 
@@ -168,13 +168,23 @@ function statements(schema: string) {
   ];
   const state = laneState({ more: 'more', running: 'running', tat: 'tat' });
   const definitionKey = one<number>('int');
+  const insert = (
+    definitionKeys: string,
+  ) => `INSERT INTO ${limits} (definition_key, declared, effective)
+        SELECT key, '{}', '{}' FROM unnest(${definitionKeys}) AS new (key) ORDER BY key
+        ON CONFLICT (definition_key) DO NOTHING RETURNING definition_key AS "definitionKey"`;
   return {
     insert: prepare(
       'perdure_insert_limits',
       { definitionKeys: keys('int') },
-      ({ definitionKeys }) => `INSERT INTO ${limits} (definition_key, declared, effective)
-        SELECT key, '{}', '{}' FROM unnest(${definitionKeys}) AS new (key) ORDER BY key
-        ON CONFLICT (definition_key) DO NOTHING RETURNING definition_key AS "definitionKey"`,
+      ({ definitionKeys }) => insert(definitionKeys),
+    ),
+    // The signal makes the first claim due, which adds the triggers if the store has none.
+    ensure: prepare(
+      'perdure_ensure_limits',
+      { definitionKeys: keys('int') },
+      ({ definitionKeys }) => `WITH new AS (${insert(definitionKeys)})
+        INSERT INTO ${schema}.lane_signals (definition_key, lane, due, freed) SELECT "definitionKey", '', TRUE, 0 FROM new`,
     ),
     lock: prepare(
       'perdure_lock_limits_to_set',

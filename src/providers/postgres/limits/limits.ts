@@ -2,6 +2,7 @@ import type {
   DeclaredLimits,
   LimitDeclaration,
   LimitedKind,
+  Limits,
   LimitsRecord,
   LimitStore,
   SetLimits,
@@ -13,6 +14,7 @@ import type { Audit } from '../tables/audit.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import type { BeginLimits } from './begin-limits.ts';
 import type { LimitRows, LockedLimits } from './limit-rows.ts';
+import { triggersOf, type LimitTriggers } from './limit-triggers.ts';
 import type { LimitViews } from './limit-views.ts';
 
 interface LimitParts extends StoreAccess {
@@ -20,17 +22,23 @@ interface LimitParts extends StoreAccess {
   readonly definitions: Definitions;
   readonly beginLimits: BeginLimits;
   readonly limitRows: LimitRows;
+  readonly limitTriggers: LimitTriggers;
   readonly limitViews: LimitViews;
 }
 
 /** Declares, sets and lists limits of definitions. */
 export function createLimitStore(store: LimitParts): LimitStore {
-  const { limitViews } = store;
+  const { limitTriggers, limitViews } = store;
   return {
     async declareLimits({ buildId, definitions }) {
       for (const { limits } of definitions) checkLimits(limits);
       store.assertOpen('declareLimits');
       if (definitions.length === 0) return [];
+      const limited = definitions.filter(({ limits }) => isAny(limits));
+      await limitTriggers.add(
+        'declareLimits',
+        limited.map(({ kind }) => triggersOf(kind)),
+      );
       return store.writeOnce('declareLimits', (scope) =>
         declare(store, scope, buildId, definitions),
       );
@@ -38,6 +46,8 @@ export function createLimitStore(store: LimitParts): LimitStore {
 
     async setLimits(request) {
       if (request.override !== null) checkLimits(request.override);
+      store.assertOpen('setLimits');
+      await limitTriggers.add('setLimits', [triggersOf(request.kind)]);
       return store.writeOnce('setLimits', (scope) => set(store, scope, request));
     },
 
@@ -47,6 +57,11 @@ export function createLimitStore(store: LimitParts): LimitStore {
     listLanes: (params) =>
       store.read('listLanes', (tx) => limitViews.lanes(tx, params, store.nowParameter)),
   };
+}
+
+/** Whether there is any limit. */
+function isAny(limits: Limits): boolean {
+  return limitsText(limits) !== '{}';
 }
 
 async function keysOf(
@@ -91,7 +106,7 @@ async function declare(
   await scope.begin();
   const keys = await keysOf(store, scope, declarations);
   // A definition that never had limits stays unlimited.
-  const added = keys.filter((_, index) => limitsText(declarations[index]?.limits ?? {}) !== '{}');
+  const added = keys.filter((_, index) => isAny(declarations[index]?.limits ?? {}));
   const rows = await lockRows(
     store,
     scope,

@@ -7,13 +7,20 @@ const changing = (
   autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0)`;
 
 /**
+ * How long the functions that add triggers wait for other transactions. Until then, new writers wait behind them.
+ */
+export const triggerWaitMs = 300;
+
+/**
  * Adds limits of definitions. The numbers in comments are those of the invariants L1 to L10 in `rules/limits.ts`.
  *
  * Items of a limited definition have a lane: the queue of their key. Calls of a limited task are counted with its runs: their
  * `limit_key` is that of the task. Triggers count the places, so that no path that ends, returns or deletes an item can omit
- * it. They lock no row that another transaction locks for longer than a statement. Items without a lane only cost the check
- * of `lane`. The triggers run after the row was written: a trigger before it would lock each row once more. The names in the functions are qualified, which is faster than
- * a search path that is set for each call.
+ * it. They lock no row that another transaction locks for longer than a statement. They run after the row was written: a
+ * trigger before it would lock each row once more. The names in the functions are qualified, which is faster than a search
+ * path that is set for each call.
+ *
+ * A store without limits has no triggers: `add_lane_triggers()` adds them with the first limit. See `limits/limit-triggers.ts`.
  */
 export const limits: Migration = {
   number: 11,
@@ -132,18 +139,40 @@ BEGIN
   END LOOP;
 END
 $do$;
-CREATE TRIGGER lane_item_inserted AFTER INSERT ON worker_queue FOR EACH ROW
-  WHEN (NEW.lane IS NOT NULL AND NEW.lock_token IS NULL) EXECUTE FUNCTION signal_new_item();
-CREATE TRIGGER lane_item_deleted AFTER DELETE ON worker_queue FOR EACH ROW
-  WHEN (OLD.lane IS NOT NULL AND OLD.lock_token IS NOT NULL) EXECUTE FUNCTION free_place_of_deleted_item();
--- Waking a delayed item changes its awake_at. That claim also changes the lane.
-CREATE TRIGGER lane_item_updated AFTER UPDATE ON worker_queue FOR EACH ROW
-  WHEN (NEW.lane IS NOT NULL AND (
-    OLD.lock_token IS NOT NULL
-      AND (NEW.lock_token IS DISTINCT FROM OLD.lock_token OR NEW.locked_until < OLD.locked_until)
-    OR NEW.lock_token IS NULL AND NOT NEW.delayed AND (OLD.lane IS NULL OR OLD.cancel_requested
-      OR OLD.definition_key <> NEW.definition_key
-      OR OLD.delayed AND NEW.awake_at IS NOT DISTINCT FROM OLD.awake_at)))
-  EXECUTE FUNCTION account_for_item();
+-- Adds the triggers of items, unless they exist. Returns false if other transactions wrote items for too long.
+-- It runs with the rights of its owner: a role that may only write rows can set the first limit.
+DO $do$
+BEGIN
+  EXECUTE format('CREATE FUNCTION add_lane_triggers() RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp SET lock_timeout = ''${triggerWaitMs}ms'' AS %L', replace(replace($$
+BEGIN
+  IF EXISTS (SELECT FROM pg_trigger WHERE tgrelid = TABLE_NAME::regclass AND tgname = 'lane_item_updated') THEN RETURN TRUE; END IF;
+  -- Waits for the transactions that have written items. Later ones wait for this transaction, and then run the triggers.
+  LOCK TABLE SCHEMA.worker_queue IN SHARE ROW EXCLUSIVE MODE;
+  IF EXISTS (SELECT FROM pg_trigger WHERE tgrelid = TABLE_NAME::regclass AND tgname = 'lane_item_updated') THEN RETURN TRUE; END IF;
+  CREATE TRIGGER lane_item_inserted AFTER INSERT ON SCHEMA.worker_queue FOR EACH ROW
+    WHEN (NEW.lane IS NOT NULL AND NEW.lock_token IS NULL) EXECUTE FUNCTION SCHEMA.signal_new_item();
+  CREATE TRIGGER lane_item_deleted AFTER DELETE ON SCHEMA.worker_queue FOR EACH ROW
+    WHEN (OLD.lane IS NOT NULL AND OLD.lock_token IS NOT NULL) EXECUTE FUNCTION SCHEMA.free_place_of_deleted_item();
+  -- Waking a delayed item changes its awake_at. That claim also changes the lane.
+  CREATE TRIGGER lane_item_updated AFTER UPDATE ON SCHEMA.worker_queue FOR EACH ROW
+    WHEN (NEW.lane IS NOT NULL AND (
+      OLD.lock_token IS NOT NULL
+        AND (NEW.lock_token IS DISTINCT FROM OLD.lock_token OR NEW.locked_until < OLD.locked_until)
+      OR NEW.lock_token IS NULL AND NOT NEW.delayed AND (OLD.lane IS NULL OR OLD.cancel_requested
+        OR OLD.definition_key <> NEW.definition_key
+        OR OLD.delayed AND NEW.awake_at IS NOT DISTINCT FROM OLD.awake_at)))
+    EXECUTE FUNCTION SCHEMA.account_for_item();
+  -- Items with a key that were inserted before. No claim has given one of them a place.
+  INSERT INTO SCHEMA.lane_signals (definition_key, lane, due, weight, freed)
+  SELECT abs(limit_key), lane, bool_or(NOT delayed), (array_agg(coalesce(weight, 1) ORDER BY item_key DESC))[1], 0
+  FROM SCHEMA.worker_queue WHERE lane IS NOT NULL GROUP BY abs(limit_key), lane;
+  RETURN TRUE;
+EXCEPTION WHEN lock_not_available THEN
+  RETURN FALSE;
+END$$, 'SCHEMA', quote_ident(current_schema())),
+    'TABLE_NAME', quote_literal(quote_ident(current_schema()) || '.worker_queue')));
+END
+$do$;
 `,
 };

@@ -1,4 +1,5 @@
 import type { Migration } from '../../shared/migrations.ts';
+import { triggerWaitMs } from './0011-limits.ts';
 
 /**
  * Adds the places of orchestrations whose number is limited. An instance has a row from its first claim until its end.
@@ -34,13 +35,28 @@ BEGIN
     END$$, 'SCHEMA', quote_ident(current_schema())));
 END
 $do$;
--- One trigger for ends and pauses: each costs every statement that updates instances. A paused instance lets others pass,
--- and waits again after its resume.
--- PostgreSQL parses the condition of a trigger in each statement, so turns that do not end an instance leave these columns out.
-CREATE TRIGGER limited_instance_changed AFTER UPDATE OF ended_at, paused_at ON instances FOR EACH ROW
-  WHEN (NEW.limited AND (OLD.ended_at IS NULL AND NEW.ended_at IS NOT NULL
-    OR OLD.paused_at IS NULL AND NEW.paused_at IS NOT NULL)) EXECUTE FUNCTION free_instance_place();
-CREATE TRIGGER limited_instance_deleted AFTER DELETE ON instances FOR EACH ROW
-  WHEN (OLD.limited) EXECUTE FUNCTION free_instance_place();
+-- Adds the triggers of instances, like add_lane_triggers(). A store without limits of orchestrations has none.
+DO $do$
+BEGIN
+  EXECUTE format('CREATE FUNCTION add_instance_triggers() RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp SET lock_timeout = ''${triggerWaitMs}ms'' AS %L', replace(replace($$
+BEGIN
+  IF EXISTS (SELECT FROM pg_trigger WHERE tgrelid = TABLE_NAME::regclass AND tgname = 'limited_instance_changed') THEN RETURN TRUE; END IF;
+  LOCK TABLE SCHEMA.instances IN SHARE ROW EXCLUSIVE MODE;
+  IF EXISTS (SELECT FROM pg_trigger WHERE tgrelid = TABLE_NAME::regclass AND tgname = 'limited_instance_changed') THEN RETURN TRUE; END IF;
+  -- One trigger for ends and pauses: each costs every statement that updates instances. Turns that do not end an instance
+  -- leave these columns out. A paused instance lets others pass, and waits again after its resume.
+  CREATE TRIGGER limited_instance_changed AFTER UPDATE OF ended_at, paused_at ON SCHEMA.instances FOR EACH ROW
+    WHEN (NEW.limited AND (OLD.ended_at IS NULL AND NEW.ended_at IS NOT NULL
+      OR OLD.paused_at IS NULL AND NEW.paused_at IS NOT NULL)) EXECUTE FUNCTION SCHEMA.free_instance_place();
+  CREATE TRIGGER limited_instance_deleted AFTER DELETE ON SCHEMA.instances FOR EACH ROW
+    WHEN (OLD.limited) EXECUTE FUNCTION SCHEMA.free_instance_place();
+  RETURN TRUE;
+EXCEPTION WHEN lock_not_available THEN
+  RETURN FALSE;
+END$$, 'SCHEMA', quote_ident(current_schema())),
+    'TABLE_NAME', quote_literal(quote_ident(current_schema()) || '.instances')));
+END
+$do$;
 `,
 };

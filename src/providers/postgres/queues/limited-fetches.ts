@@ -7,12 +7,14 @@ import { newPlaceSecret, type WorkItems } from '../tables/work-items.ts';
 import type { QueueAccess } from '../wakeups/fetching.ts';
 import { claimStatements } from './limited-claims.ts';
 import type { LimitedDefinitions } from '../batches/limited-definitions.ts';
+import type { LimitTriggers } from '../limits/limit-triggers.ts';
 
 /** The store parts that claims of limited definitions need. */
 export type LimitedFetchParts = QueueAccess & {
   readonly connections: Connections;
   readonly definitions: Definitions;
   readonly limited: LimitedDefinitions;
+  readonly limitTriggers: LimitTriggers;
   readonly secrets: Secrets;
   readonly schema: string;
   readonly workItems: WorkItems;
@@ -107,6 +109,8 @@ export class LimitedFetches {
     keys: readonly number[],
     plain: ClaimPlain | undefined,
   ): Promise<readonly WorkItem[]> {
+    // Runs with keys may be the first items with lanes. Without triggers, no place would be freed.
+    if (!(await this.#store.limitTriggers.tryToAdd('items'))) return plain?.(params, true) ?? [];
     await this.#loadDefinitions(keys);
     const wanted = this.#dueKeys(params);
     if (plain === undefined) return this.#claimLimited(params, wanted, true);

@@ -18,6 +18,7 @@ import { createKeyedTasks, isKeyed, type KeyedTaskTables } from './keyed-tasks.t
 import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { LimitRows } from '../limits/limit-rows.ts';
+import type { LimitTriggers } from '../limits/limit-triggers.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import type { Settlement, HeldItem } from '../tables/work-items.ts';
 import { onFailOperation, taskOperation } from '../../shared/work-item-row.ts';
@@ -35,17 +36,22 @@ export interface TaskTables extends KeyedTaskTables, ExistingTaskParts {
 
 /** Creates task runs. After that, they are instances with one work item. */
 export function createTaskStore(
-  store: StoreAccess & TaskTables,
+  store: StoreAccess & TaskTables & { readonly limitTriggers: LimitTriggers },
   runSingleStatement: NonNullable<BatchWork<NewTask, CreateTaskResult>['runSingleStatement']>,
 ): TaskStore {
+  const create = store.batching({
+    operation: 'createTasks',
+    run: (scope, tasks) => createTasks(store, scope, tasks),
+    runSingleStatement,
+    refused: (error): CreateTaskResult => ({ kind: 'refused', error }),
+    maxInFlight: 2,
+  });
   return {
-    createTasks: store.batching({
-      operation: 'createTasks',
-      run: (scope, tasks) => createTasks(store, scope, tasks),
-      runSingleStatement,
-      refused: (error): CreateTaskResult => ({ kind: 'refused', error }),
-      maxInFlight: 2,
-    }),
+    async createTasks(tasks) {
+      // Lists of keys read signals. Without the triggers, they would be empty until the first claim.
+      if (tasks.some(({ lane }) => lane !== undefined)) await store.limitTriggers.tryToAdd('items');
+      return create(tasks);
+    },
   };
 }
 
