@@ -42,6 +42,6 @@ export class LocalStates implements StateBackend {
 }
 
 /** Decodes a stored value. */
-export function toStateEntry({ key, payload, version }: StateRecord): StateEntry {
+function toStateEntry({ key, payload, version }: StateRecord): StateEntry {
   return { key, value: decodePayload(payload), version };
 }

@@ -1,3 +1,4 @@
+import { decodePayload, type Payload } from '../model/values/payload.ts';
 import type { Provider } from '../providers/contract/provider.ts';
 import type { ViewBackend } from './client-backend.ts';
 import { readTreePage, type TreeCall, type TreePage } from './reading/instance-tree-page.ts';
@@ -64,10 +65,12 @@ export class LocalViews implements ViewBackend {
     id: string,
     call: StreamCall,
     signal?: AbortSignal,
+    read: (payload: Payload) => unknown = decodePayload,
   ): AsyncGenerator<StreamEntry, void, undefined> {
     const closing = this.#closing.signal;
     const either = signal === undefined ? closing : AbortSignal.any([signal, closing]);
-    yield* readStream({ provider: this.#provider, hints: this.#hints }, id, call, either);
+    const source = { provider: this.#provider, hints: this.#hints, read };
+    yield* readStream(source, id, call, either);
   }
 
   /** Rejects if there is no such stream, or if the cursor is not one of it. */

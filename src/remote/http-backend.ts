@@ -33,8 +33,7 @@ import type { InstanceTree } from '../management/instance-tree.ts';
 import type { ForkCall, RetryCall, RetryInfo } from '../management/rerun.ts';
 import { systemClock } from '../model/clock.ts';
 import { isPerdureError, PerdureError } from '../model/failures/errors.ts';
-import { isEncodedValue } from '../model/encoding/encoded-value.ts';
-import { encodedError } from '../model/encoding/envelope.ts';
+import { takeDecoded } from '../model/encoding/encoded-value.ts';
 import { decodePayload, type Payload } from '../model/values/payload.ts';
 import type {
   CancelInstance,
@@ -360,7 +359,7 @@ export function resultOf(info: InstanceInfo): unknown {
       'A stored payload is not valid JSON. The store is damaged, or another program wrote to it.',
     );
   }
-  if (isEncodedValue(info.output)) throw encodedError(info.output.$encoded);
+  takeDecoded(info.output);
   if (info.status === 'completed') return info.output;
   return takeResult({
     instanceId: info.id,

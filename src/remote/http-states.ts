@@ -1,6 +1,7 @@
 import type { StateBackend, StateEntry, Versioned } from '../client/reading/state.ts';
 import { noVersionInTime } from '../client/waiting/instance-errors.ts';
 import { systemClock } from '../model/clock.ts';
+import { takeDecoded } from '../model/encoding/encoded-value.ts';
 import { isPerdureError } from '../model/failures/errors.ts';
 import type { StateRequest } from '../providers/contract/state.ts';
 import { toTypedError } from './remote-error.ts';
@@ -26,6 +27,7 @@ export class HttpStates implements StateBackend {
     do {
       const query = { key, after };
       const page = await this.#transport.call('readState', { params: { id }, query });
+      for (const { value } of page.items) takeDecoded(value);
       entries.push(...page.items);
       after = page.nextKey;
     } while (after !== undefined);
@@ -34,6 +36,17 @@ export class HttpStates implements StateBackend {
 
   /** Retries while the server is unreachable. */
   async wait(request: StateRequest, timeoutMs: number | undefined): Promise<Versioned> {
+    const found = await this.#wait(request, timeoutMs);
+    takeDecoded(found.value);
+    return found;
+  }
+
+  /** Rejects all waits with this error. */
+  close(error: Error): void {
+    this.#poll.close(error);
+  }
+
+  async #wait(request: StateRequest, timeoutMs: number | undefined): Promise<Versioned> {
     const key = keyOf(request);
     if (timeoutMs === undefined) return this.#poll.wait(key, request);
     const timeout = new AbortController();
@@ -46,11 +59,6 @@ export class HttpStates implements StateBackend {
     } finally {
       cancelAlarm();
     }
-  }
-
-  /** Rejects all waits with this error. */
-  close(error: Error): void {
-    this.#poll.close(error);
   }
 
   async #ask(

@@ -2,6 +2,7 @@ import { clientClosed } from '../client/waiting/instance-errors.ts';
 import { updateTimedOut } from '../client/updating/update-errors.ts';
 import type { AnswerCall, UpdateBackend, UpdateCall } from '../client/updating/update-request.ts';
 import { systemClock } from '../model/clock.ts';
+import { takeDecoded } from '../model/encoding/encoded-value.ts';
 import { decodePayload } from '../model/values/payload.ts';
 import { toTypedError } from './remote-error.ts';
 import { pollMs, SharedPoll, type PollResult, type PollSlots } from './shared-poll.ts';
@@ -38,8 +39,9 @@ export class HttpUpdates implements UpdateBackend {
         { params: { id }, body: { name, ...input, key, timeoutMs: 0 } },
         { repeatable: true, trace, signal: timeout.signal },
       );
-      if (reply.status === 'completed') return reply.output;
-      return await this.#poll.wait(placeOf(call), { id, key, name }, timeout.signal);
+      if (reply.status === 'completed') return takeDecoded(reply.output);
+      const place = placeOf(call);
+      return takeDecoded(await this.#poll.wait(place, { id, key, name }, timeout.signal));
     } finally {
       cancelAlarm?.();
     }

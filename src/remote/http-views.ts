@@ -8,6 +8,7 @@ import {
   type StreamCall,
   type StreamEntry,
 } from '../client/watching/stream-reader.ts';
+import { takeDecoded } from '../model/encoding/encoded-value.ts';
 import type { Transport } from './transport.ts';
 
 /** Reads for viewers, and follows changes, over HTTP. A lost stream is opened again where it ended. */
@@ -65,6 +66,7 @@ export class HttpViews implements ViewBackend {
     for await (const message of this.#transport.follow('streamInstance', request, signal)) {
       if (message.kind === 'end') return;
       cursor = message.cursor;
+      if (message.kind === 'chunk') takeDecoded(message.value);
       yield message;
     }
   }

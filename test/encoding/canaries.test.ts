@@ -1,5 +1,13 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { activity, event, orchestration, task, update } from '../../src/index.ts';
+import {
+  activity,
+  event,
+  orchestration,
+  silentLogger,
+  task,
+  update,
+  type BatchRun,
+} from '../../src/index.ts';
 import { aesGcm, gzip, type PayloadCodec } from '../../src/codecs.ts';
 import { connect } from '../../src/remote.ts';
 import { serve } from '../../src/server.ts';
@@ -40,6 +48,9 @@ async function runEverything(store: EncodedStore, codec: PayloadCodec): Promise<
     },
     { retry: { maxAttempts: 3, initialDelay: 300, backoff: 'fixed' } },
   );
+  const commits = activity('commits', (ctx, input: string) =>
+    ctx.transaction(async () => `${input} in a transaction`),
+  );
   const child = orchestration('child', async (_ctx, input: string) => `${input} child output`);
   const failing = orchestration('failing', async (_ctx, input: string) => {
     throw loudError(input);
@@ -48,7 +59,12 @@ async function runEverything(store: EncodedStore, codec: PayloadCodec): Promise<
     if (input.round === 1) return ctx.continueAsNew({ text: input.text, round: 2 });
     ctx.setCustomStatus({ at: `${canary} status` });
     const called = await ctx.call(flaky, { text: `${canary} activity input` });
-    const stepped = await ctx.run('step', async () => `${canary} step`);
+    const stepped = await ctx.run('step', async (step) => {
+      await step.emit(`${canary} chunk of a step`);
+      return `${canary} step`;
+    });
+    const written = await ctx.transaction('write', async () => `${canary} written`);
+    const committed = await ctx.call(commits, `${canary} to commit`);
     const fromChild = await ctx.child(child, `${canary} child input`);
     const opening = { token: early, payload: `${canary} start event` };
     const signaled = await ctx.child(echoing, 'x', { event: opening });
@@ -59,13 +75,20 @@ async function runEverything(store: EncodedStore, codec: PayloadCodec): Promise<
     );
     const received = await ctx.waitFor(go);
     const before = await ctx.waitFor(early);
-    return { called, stepped, fromChild, signaled, failed, received, before };
+    return { called, stepped, written, committed, fromChild, signaled, failed, received, before };
   });
   const echoing = orchestration('echoing', async (ctx, _input: string) => ctx.waitFor(early));
   const work = task('work', async (_ctx, input: string) => `${input} output`);
   const broken = task('broken', async () => {
     throw loudError('task');
   });
+  const together = task(
+    'together',
+    async (ctx, _runs: readonly BatchRun<string, string>[]) => {
+      await ctx.transaction((_tx, runs) => runs.map(({ input }) => `${input} output`));
+    },
+    { batch: { max: 2, wait: 10 } },
+  );
 
   const perdure = await store.open({ codec });
   const { client } = perdure;
@@ -82,8 +105,8 @@ async function runEverything(store: EncodedStore, codec: PayloadCodec): Promise<
 
   const worker = await perdure.startWorker({
     orchestrations: [parent, child, failing, echoing],
-    activities: [flaky],
-    tasks: [work, broken],
+    activities: [flaky, commits],
+    tasks: [work, broken, together],
   });
   await expect.poll(async () => (await client.get('idle'))?.pending?.[0]?.attempt).toBe(2);
   await shoot();
@@ -94,11 +117,13 @@ async function runEverything(store: EncodedStore, codec: PayloadCodec): Promise<
   await client.raiseEvent('job', early, 'x');
   const chunks: unknown[] = [];
   for await (const chunk of job.stream()) chunks.push(chunk);
-  expect(chunks).toEqual([`${canary} chunk`]);
+  expect(chunks).toEqual([`${canary} chunk`, `${canary} chunk of a step`]);
   await job.result();
   expect(await idle.result()).toEqual({
     called: { result: `${canary} result of ${canary} activity input` },
     stepped: `${canary} step`,
+    written: `${canary} written`,
+    committed: `${canary} to commit in a transaction`,
     fromChild: `${canary} child input child output`,
     signaled: `${canary} start event`,
     failed: `${canary} ${canary} failing child`,
@@ -109,6 +134,10 @@ async function runEverything(store: EncodedStore, codec: PayloadCodec): Promise<
   expect((await client.get('idle'))?.customStatus).toEqual({ at: `${canary} status` });
   const run = await client.runTask(broken, undefined, { id: 'failed' });
   await expect(run.result()).rejects.toMatchObject({ code: 'INSTANCE_FAILED' });
+  const inputs = [`${canary} first of a batch`, `${canary} second of a batch`];
+  const batch = await client.runTasks(inputs.map((input) => ({ task: together, input })));
+  const outputs = await Promise.all(batch.map((each) => each.result()));
+  expect(outputs).toEqual(inputs.map((input) => `${input} output`));
   const { lastRuns } = (await client.schedules.get('nightly')) ?? {};
   expect(lastRuns).toBeUndefined();
   const { id } = await client.schedules.trigger('nightly');
@@ -247,11 +276,63 @@ describe.each(storeKinds)('encoded payloads on %s', (kind) => {
   });
 });
 
+describe.each(storeKinds)('encoded payloads of a blocked instance on %s', (kind) => {
+  it('code that disagrees with an encoded history is explained, also without the codec', async () => {
+    const store = await createEncodedStore(kind);
+    const go = event<string>('go');
+    const deploy = (step: string) =>
+      orchestration('deployed', async (ctx, input: string) => {
+        const result = await ctx.run(step, () => `${input} result`);
+        ctx.state.set('result', result);
+        return [result, await ctx.waitFor(go)];
+      });
+    const perdure = await store.open({ codec: aesGcm({ current: 'k1', keys, hashKey }) });
+    const { client } = perdure;
+    const quiet = { logger: silentLogger, warmCacheBytes: 0 };
+    const before = await perdure.startWorker({ ...quiet, orchestrations: [deploy('charge')] });
+    const handle = await client.start(deploy('charge'), canary, { id: 'b' });
+    await handle.waitForState('result');
+    await before.stop();
+    const wrong = await perdure.startWorker({
+      ...quiet,
+      orchestrations: [deploy('ship')],
+      buildId: 'wrong',
+    });
+    await handle.raiseEvent(go, `${canary} event`);
+    await expect.poll(async () => (await client.get('b'))?.blocked?.code).toBe('NONDETERMINISM');
+    const without = (await store.open()).client;
+    for (const reader of [client, without]) {
+      const { text, waits } = await reader.why('b');
+      expect(waits[0]).toMatchObject({
+        kind: 'blocked',
+        recorded: { text: 'step "charge"' },
+        issued: { text: 'step "ship"' },
+      });
+      expect(text).toContain('step "charge"');
+    }
+    expect(containsText(await store.readAll(), canary)).toBe(false);
+    await wrong.stop();
+    await perdure.startWorker({
+      ...quiet,
+      orchestrations: [deploy('charge')],
+      buildId: 'right',
+    });
+    expect(await handle.result()).toEqual([`${canary} result`, `${canary} event`]);
+  });
+});
+
 describe('encoded payloads over HTTP', () => {
   const codec = aesGcm({ current: 'k1', keys, hashKey });
   const twice = task('twice', async (ctx, text: string) => {
     await ctx.emit(`${text} chunk`);
     return text + text;
+  });
+  const say = update<string, string>('say');
+  const keeps = orchestration('keeps', async (ctx, text: string) => {
+    ctx.onUpdate(say, { handle: (said) => `${said} reply` });
+    ctx.state.set('kept', `${text} state`);
+    ctx.setCustomStatus(`${text} status`);
+    await ctx.waitFor('end');
   });
   const failing = task('failing', async () => {
     throw loudError('remote');
@@ -266,9 +347,13 @@ describe('encoded payloads over HTTP', () => {
 
   async function fill(store: EncodedStore): Promise<void> {
     const perdure = await store.open({ codec });
-    await perdure.startWorker({ tasks: [twice, failing] });
+    await perdure.startWorker({ orchestrations: [keeps], tasks: [twice, failing] });
     const { client } = perdure;
     await (await client.runTask(twice, canary, { id: 'done' })).result();
+    const kept = await client.start(keeps, canary, { id: 'kept' });
+    await client.update('kept', say, canary, { key: 'k' });
+    await kept.raiseEvent('end');
+    await kept.result();
     const run = await client.runTask(failing, undefined, { id: 'failed' });
     await run.result().catch(() => undefined);
     await perdure.close();
@@ -292,8 +377,22 @@ describe('encoded payloads over HTTP', () => {
     await expect(without.client.handle('done').result()).rejects.toMatchObject({
       code: 'CODEC_FAILED',
     });
+    const reads: readonly (() => Promise<unknown>)[] = [
+      () => without.client.state('kept'),
+      () => without.client.waitForState('kept', 'kept'),
+      () => without.client.waitForStatus('kept'),
+      () => without.client.stream('done').next(),
+    ];
+    for (const read of reads) await expect(read()).rejects.toMatchObject({ code: 'CODEC_FAILED' });
     const response = await fetch(`${url}/v1/instances/done`);
     expect(containsText(Buffer.from(await response.text()), canary)).toBe(false);
+    const replies = await fetch(`${url}/v1/bulk/updates/wait`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ updates: [{ id: 'kept', key: 'k' }] }),
+    });
+    const [reply] = ((await replies.json()) as { results: { output: unknown }[] }).results;
+    expect(reply?.output).toEqual({ $encoded: expect.stringMatching(/^~perdure1:k1:/) as string });
     expect((await without.client.get('failed'))?.failure?.code).toBe('DECLINED');
     await without.close();
 
@@ -308,6 +407,13 @@ describe('encoded payloads over HTTP', () => {
       message: `${canary} remote`,
       details: { card: `${canary} details` },
     });
+    const chunks: unknown[] = [];
+    for await (const entry of withCodec.client.stream('done')) {
+      chunks.push(entry.kind === 'chunk' && entry.value);
+    }
+    expect(chunks).toEqual([`${canary} chunk`]);
+    expect((await withCodec.client.state('kept', 'kept'))?.value).toBe(`${canary} state`);
+    expect((await withCodec.client.waitForStatus('kept')).value).toBe(`${canary} status`);
     await withCodec.close();
     await expect(connect(url, { codec: {} as never })).rejects.toMatchObject({
       code: 'INVALID_OPTION',

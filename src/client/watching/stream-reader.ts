@@ -1,7 +1,7 @@
 import { PerdureError, notFound } from '../../model/failures/errors.ts';
 import { invalid, readFields } from '../../model/option-fields.ts';
 import { decodeChunkSource, type ChunkSource } from '../../model/values/chunk-source.ts';
-import { decodePayload } from '../../model/values/payload.ts';
+import type { Payload } from '../../model/values/payload.ts';
 import type { Hint, Provider } from '../../providers/contract/provider.ts';
 import type { StreamPage } from '../../providers/contract/streams.ts';
 import type { HintWaiter } from '../waiting/hint-waiter.ts';
@@ -80,6 +80,14 @@ function streamOf(incarnation: string): string {
   return hash.toString(36);
 }
 
+/** What a reader of streams uses. */
+interface StreamSource {
+  readonly provider: Provider;
+  readonly hints: HintWaiter;
+  /** Decodes a chunk. */
+  readonly read: (payload: Payload) => unknown;
+}
+
 const pageChunks = 500;
 const maxPageBytes = 1024 * 1024;
 
@@ -104,7 +112,7 @@ export async function checkStream(
  * the reader has taken the last one, so a slow reader holds one page.
  */
 export async function* readStream(
-  { provider, hints }: { readonly provider: Provider; readonly hints: HintWaiter },
+  { provider, hints, read }: StreamSource,
   instanceId: string,
   call: StreamCall,
   signal: AbortSignal,
@@ -135,7 +143,7 @@ export async function* readStream(
       yield {
         kind: 'chunk',
         cursor: formatCursor({ seq, stream }),
-        value: decodePayload(payload),
+        value: read(payload),
         at,
         source: decodeChunkSource(source),
       };

@@ -1,5 +1,11 @@
 import { decodePayload, type Payload } from '../values/payload.ts';
-import { encodedPrefix, isUndecoded, reasonOf, type EncodedValue } from './envelope.ts';
+import {
+  encodedError,
+  encodedPrefix,
+  isUndecoded,
+  reasonOf,
+  type EncodedValue,
+} from './envelope.ts';
 import type { PayloadSealer } from './payload-sealer.ts';
 import { isSealedFailure } from './sealed-failure.ts';
 
@@ -15,12 +21,17 @@ export function readPayload(payload: Payload | null): unknown {
 
 /** Whether a value stands for a payload that is still encoded. */
 export function isEncodedValue(value: unknown): value is EncodedValue {
-  return (
-    typeof value === 'object' &&
-    value !== null &&
-    typeof Reflect.get(value, '$encoded') === 'string' &&
-    Object.keys(value).length === 1
-  );
+  if (typeof value !== 'object' || value === null) return false;
+  const text: unknown = Reflect.get(value, '$encoded');
+  // A value of the application may have a property of this name.
+  const isText = typeof text === 'string' && text.startsWith(encodedPrefix);
+  return isText && Object.keys(value).length === 1;
+}
+
+/** Returns a value of a response. Throws `CODEC_FAILED` if it is still encoded. */
+export function takeDecoded<Value>(value: Value): Value {
+  if (isEncodedValue(value)) throw encodedError(value.$encoded);
+  return value;
 }
 
 /** Decodes all payloads and failures in the body of a response. What cannot be decoded stays as it is. */

@@ -1,7 +1,6 @@
-import { toStateEntry } from '../../client/local-states.ts';
+import { readPayload } from '../../model/encoding/encoded-value.ts';
 import { isPerdureError } from '../../model/failures/errors.ts';
 import { checkInstanceId } from '../../model/values/names.ts';
-import { decodePayload } from '../../model/values/payload.ts';
 import { checkStateKey } from '../../model/values/state.ts';
 import type { StateRequest } from '../../providers/contract/state.ts';
 import { toWireError } from '../http/errors.ts';
@@ -21,7 +20,12 @@ export const stateHandlers: Handlers<typeof stateRoutes> = {
     const rest = after === '' ? records : afterKey(records, after);
     const page = pageByBytes(rest, ({ payload }) => payload.length);
     const nextKey = page.length < rest.length ? page.at(-1)?.key : undefined;
-    return { items: page.map(toStateEntry), ...(nextKey !== undefined && { nextKey }) };
+    const items = page.map((entry) => ({
+      key: entry.key,
+      value: readPayload(entry.payload),
+      version: entry.version,
+    }));
+    return { items, ...(nextKey !== undefined && { nextKey }) };
   },
   async waitForStates({ body, signal }, { states, showStacks }) {
     const { waits, timeoutMs = longestPollMs } = body;
@@ -44,7 +48,7 @@ export const stateHandlers: Handlers<typeof stateRoutes> = {
       results: pageByBytes(results, lengthOf).map((one) => {
         if (!('found' in one)) return one;
         const { payload, version } = one.found;
-        const value = decodePayload(payload);
+        const value = readPayload(payload);
         return { place: one.place, version, ...(value !== undefined && { value }) };
       }),
     };

@@ -1,6 +1,7 @@
 import { takeReply } from '../../client/updating/update-errors.ts';
+import { readPayload } from '../../model/encoding/encoded-value.ts';
 import { isPerdureError } from '../../model/failures/errors.ts';
-import { decodePayload, encodePayload } from '../../model/values/payload.ts';
+import { encodePayload } from '../../model/values/payload.ts';
 import { randomToken } from '../../model/values/random-id.ts';
 import { toWireError } from '../http/errors.ts';
 import { longestPollMs } from '../routes/route.ts';
@@ -41,7 +42,7 @@ export const updateHandlers: Handlers<typeof updateRoutes> = {
       results: pageByBytes(results, lengthOf).map((one) => {
         if ('error' in one) return one;
         const { id, key, payload } = one;
-        return { id, key, ...(payload !== null && { output: decodePayload(payload) }) };
+        return { id, key, ...(payload !== null && { output: readPayload(payload) }) };
       }),
     };
   },

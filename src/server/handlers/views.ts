@@ -1,5 +1,6 @@
 import { LocalClient } from '../../client/local-client.ts';
 import { maxTimelinePage, readTimelineOptions } from '../../client/reading/timeline.ts';
+import { readPayload } from '../../model/encoding/encoded-value.ts';
 import { checkInstanceId } from '../../model/values/names.ts';
 import { readWatchHistoryOptions, type WatchedEvent } from '../../client/watching/history-watch.ts';
 import { readStreamOptions, type StreamEntry } from '../../client/watching/stream-reader.ts';
@@ -31,7 +32,7 @@ export const viewHandlers: Handlers<typeof viewRoutes> = {
     const id = checkInstanceId(params.id);
     // Checked before the stream starts, so that an unknown id gets 404. A chunk may come much later.
     await views.checkStream(id, call);
-    return withEnd(views.stream(id, call, signal));
+    return withEnd(views.stream(id, call, signal, readPayload));
   },
   getTimeline({ params, query }, { client }) {
     const { backend } = LocalClient.internals(client);
