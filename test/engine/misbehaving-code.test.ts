@@ -39,6 +39,44 @@ describeEngine('orchestration code that breaks the rules', (open) => {
     expect((await client.get(handle.id))?.failure).toMatchObject({ code: 'STRAY_AWAIT' });
   });
 
+  it('an operation that is never awaited is logged with its place, or fails the instance', async () => {
+    const warnings: unknown[] = [];
+    const logger = {
+      debug: () => undefined,
+      info: () => undefined,
+      warn: (fields: object) => void ('operations' in fields && warnings.push(fields)),
+      error: () => undefined,
+    };
+    const careless = orchestration('careless', async (ctx) => {
+      void ctx.call(step, 1);
+      void ctx.run('mail', () => 'sent');
+      await ctx.call(step, 2);
+      return 'done';
+    });
+    const engine = await open();
+    const definitions = { orchestrations: [careless], activities: [step] };
+    const warning = await engine.startWorker({ ...definitions, logger });
+    const { client } = engine;
+    const handle = await client.start(careless, undefined, { id: 'warned' });
+    expect(await handle.result()).toBe('done');
+    const place = expect.stringContaining('misbehaving-code.test.ts:') as unknown;
+    await expect.poll(() => warnings).toHaveLength(1);
+    expect(warnings).toEqual([
+      {
+        instanceId: 'warned',
+        orchestration: 'careless',
+        operations: ['activity "step"', 'step "mail"'],
+        places: [place, place],
+      },
+    ]);
+    await warning.stop();
+    await engine.startWorker({ ...definitions, logger, onUnawaited: 'fail' });
+    const failed = await client.start(careless, undefined, { id: 'failed' });
+    await expect(failed.result()).rejects.toMatchObject({
+      failure: { code: 'NEVER_AWAITED', stack: place },
+    });
+  });
+
   it('an unhandled rejection fails its own instance and no other', async () => {
     const bad = orchestration('bad', async (ctx) => {
       void ctx.call(step, 1).then(() => {

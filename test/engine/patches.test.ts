@@ -71,6 +71,39 @@ describeEngine('patches', (open) => {
     expect(blocked).toEqual([]);
   });
 
+  it('workers of two deploys at once complete the instances of both', async () => {
+    const { client, startWorker } = await open(undefined);
+    const common = { activities: [work], warmCacheBytes: 0, pollInterval: 50 };
+    const old = await startWorker({ ...common, orchestrations: [first], buildId: 'old' });
+    const startAll = (prefix: string) =>
+      Promise.all(
+        Array.from({ length: 6 }, (_, copy) =>
+          client.start('deployed', 'x', { id: `${prefix}-${copy}` }),
+        ),
+      );
+    const handles = await startAll('before');
+    const isWaiting = async (id: string): Promise<boolean> =>
+      (await client.history(id)).items.at(-1)?.event.kind === 'eventAwaited';
+    for (const { id } of handles) await expect.poll(() => isWaiting(id)).toBe(true);
+    await startWorker({ ...common, orchestrations: [second], buildId: 'new' });
+    handles.push(...(await startAll('during')));
+    for (const { id } of handles) await expect.poll(() => isWaiting(id)).toBe(true);
+    // Either worker may claim each of them. The old code hands back those that recorded the patch.
+    for (const { id } of handles.slice(3)) await client.raiseEvent(id, go);
+    const results = await Promise.all(handles.slice(3).map((handle) => handle.result()));
+    await old.stop();
+    for (const { id } of handles.slice(0, 3)) await client.raiseEvent(id, go);
+    results.unshift(...(await Promise.all(handles.slice(0, 3).map((handle) => handle.result()))));
+    expect(results.slice(0, 6)).toEqual(Array.from({ length: 6 }, () => ['old', 'last']));
+    for (const result of results.slice(6)) {
+      expect([
+        ['old', 'last'],
+        ['second', 'last'],
+      ]).toContainEqual(result);
+    }
+    expect((await client.list({ blocked: true })).items).toEqual([]);
+  });
+
   it('deprecatePatch replays an execution that recorded the patch, and records it in new ones', async () => {
     const { client, startWorker } = await open(undefined);
     const common = { activities: [work], warmCacheBytes: 0 };

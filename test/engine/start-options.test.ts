@@ -10,15 +10,26 @@ import { describeSharedEngine } from './describe-engine.ts';
 interface Seen {
   readonly headers: unknown;
   readonly tags: unknown;
+  readonly priority: number | undefined;
   readonly at: number;
 }
 
 /** What the contexts of all handlers have. */
 interface Attempt {
   readonly headers: unknown;
-  readonly idempotencyKey: string;
+  readonly instanceId?: string;
+  readonly runId?: string;
   canceled(): Promise<unknown>;
   throwIfCanceled(): void;
+}
+
+/** The priority that the first event of an instance has for its calls. */
+async function priorityOf(client: Client, id: string): Promise<number | undefined> {
+  const [first] = (await client.history(id, { limit: 1 })).items;
+  if (first?.event.kind !== 'executionStarted') return undefined;
+  const { priority, payload } = first.event;
+  // That of a flow is part of its input.
+  return priority ?? (JSON.parse(payload ?? 'null') as { priority?: number } | null)?.priority;
 }
 
 /** The work of every run: returns what it was started with, or waits for its cancel. */
@@ -28,14 +39,23 @@ async function probe(ctx: Attempt, hangs: boolean): Promise<Seen> {
     ctx.throwIfCanceled();
   }
   const { client } = ctx as unknown as { readonly client: Client };
-  const id = ctx.idempotencyKey.split('/').slice(0, -2).join('/');
+  const id = ctx.instanceId ?? ctx.runId ?? '';
   const run = await client.get(id);
-  return { headers: ctx.headers, tags: run?.tags, at: Date.now() };
+  return {
+    headers: ctx.headers,
+    tags: run?.tags,
+    priority: run?.task?.priority ?? (await priorityOf(client, id)),
+    at: Date.now(),
+  };
 }
 
 const probeActivity = activity('probeActivity', (ctx, hangs: boolean) => probe(ctx, hangs));
 const probeTask = task('probeTask', (ctx, hangs: boolean) => probe(ctx, hangs));
 const probed = orchestration('probed', (ctx, hangs: boolean) => ctx.call(probeActivity, hangs));
+/** Returns its version, also in the place of the headers. */
+const probedNext = orchestration('probed', (ctx) => Promise.resolve({ headers: ctx.version }), {
+  version: '2',
+});
 const probeFlow = flow('probeFlow')
   .input<boolean>()
   .step('seen', {}, (ctx, { input }) => probe(ctx, input))
@@ -134,7 +154,7 @@ const schedules: Readonly<Record<string, Start>> = {
 };
 
 const definitions = {
-  orchestrations: [probed, starter],
+  orchestrations: [probed, probedNext, starter],
   activities: [probeActivity],
   tasks: [probeTask],
   flows: [probeFlow],
@@ -152,6 +172,7 @@ describeSharedEngine(
         expect(await start(client, false, { ...options, timeout: '1m' })).toMatchObject({
           headers: { tenant: '7' },
           tags: { of: 'x' },
+          priority: 70,
         });
         const ended = await start(client, true, { timeout: 100 }).catch((error: unknown) => error);
         expect(ended).toMatchObject({ trigger: 'timeout' });
@@ -190,6 +211,19 @@ describeSharedEngine(
         expect(codesOf(error)).toMatch(/INVALID_OPTION/);
       },
     );
+
+    it.concurrent.each([
+      'start',
+      'submit of an orchestration',
+      'ctx.child',
+      'ctx.startDetached',
+      'a schedule of an orchestration',
+    ])('%s takes a version', async (way) => {
+      const start = { ...ways, ...schedules }[way] as Start;
+      const given = (version: string) => ({ version }) as CommonStartOptions;
+      expect(await start(engine().client, false, given('1'))).toMatchObject({ headers: {} });
+      expect(await start(engine().client, false, given('2'))).toMatchObject({ headers: '2' });
+    });
 
     it.concurrent.each(Object.entries({ ...ways, ...schedules }))(
       '%s takes an event, or rejects it with INVALID_OPTION',

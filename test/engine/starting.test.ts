@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import * as z from 'zod';
 import { flow } from '../../src/flows.ts';
 import { activity } from '../../src/orchestration/activity.ts';
 import { event, orchestration } from '../../src/orchestration/orchestration.ts';
@@ -146,6 +147,37 @@ describeEngine(
           event: { token: touched, payload: { n: 4 } },
         }),
       ).rejects.toMatchObject({ code: 'INSTANCE_OVER' });
+    });
+
+    it('an event of a start is checked by its schema, in a client and in an orchestration', async () => {
+      const counted = event('counted', { schema: z.object({ n: z.number() }) });
+      const receives = orchestration('receives', async (ctx) => (await ctx.waitFor(counted)).n);
+      const wrong = { token: counted, payload: { n: 'one' } } as never;
+      const starts = orchestration('starts', async (ctx) => {
+        const refused: unknown[] = [];
+        for (const start of [
+          () => ctx.child(receives, undefined, { id: 'child', event: wrong }),
+          () => ctx.startDetached(receives, undefined, { id: 'detached', event: wrong }),
+        ]) {
+          try {
+            await start();
+          } catch (error) {
+            refused.push((error as { readonly message: string }).message);
+          }
+        }
+        const right = { token: counted, payload: { n: 2 } };
+        return [...refused, await ctx.child(receives, undefined, { event: right })];
+      });
+      const { client } = await open({ orchestrations: [receives, starts] });
+      const invalid = expect.stringMatching(/"counted" has an invalid payload: n: /) as string;
+      await expect(
+        client.start(receives, undefined, { id: 'client', event: wrong }),
+      ).rejects.toMatchObject({ code: 'INVALID_INPUT', message: invalid });
+      const handle = await client.start(starts);
+      expect(await handle.result()).toEqual([invalid, invalid, 2]);
+      for (const id of ['client', 'child', 'detached']) {
+        expect(await client.get(id)).toBeUndefined();
+      }
     });
 
     it('a repeated key of raiseEvent() is one event, also after it was received', async () => {

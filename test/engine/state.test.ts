@@ -253,6 +253,39 @@ describeEngine(
       expect(await valuesOf(client, 'a')).toEqual({ kept: 1 });
     });
 
+    it('an instance has 256 keys of 64 KiB each by default', async () => {
+      const codeOfSet = (set: () => void): string => {
+        try {
+          set();
+          return 'set';
+        } catch (error) {
+          return isPerdureError(error) ? error.code : String(error);
+        }
+      };
+      const fills = orchestration('fills', async (ctx) => {
+        for (let n = 1; n < 256; n += 1) ctx.state.set(`key ${n}`, n);
+        // The quotes are part of the value.
+        const largest = 'x'.repeat(64 * 1024 - 2);
+        const codes = [
+          codeOfSet(() => ctx.state.set('last', `${largest}x`)),
+          codeOfSet(() => ctx.state.set('last', largest)),
+          codeOfSet(() => ctx.state.set('one more', 1)),
+          codeOfSet(() => ctx.state.set('key 1', 'changed')),
+        ];
+        await ctx.call(noop);
+        ctx.state.delete('key 2');
+        return [...codes, codeOfSet(() => ctx.state.set('one more', 1))];
+      });
+      const { client } = await open({ orchestrations: [fills], activities: [noop] });
+      const handle = await client.start(fills, undefined, { id: 'a' });
+      const tooMuch = 'STATE_LIMIT_EXCEEDED';
+      expect(await handle.result()).toEqual([tooMuch, 'set', tooMuch, 'set', 'set']);
+      const values = await valuesOf(client, 'a');
+      expect(Object.keys(values)).toHaveLength(256);
+      expect(values).toMatchObject({ 'key 1': 'changed', 'one more': 1 });
+      expect(values['last']).toHaveLength(64 * 1024 - 2);
+    });
+
     it('waits reject with INSTANCE_OVER, INSTANCE_NOT_FOUND or TIMEOUT', async () => {
       const waits = orchestration('waits', async (ctx) => {
         ctx.setCustomStatus('begun');

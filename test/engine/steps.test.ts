@@ -169,6 +169,25 @@ describeEngine('steps', (open) => {
     expect(await (await client.start(run, undefined)).result()).toBe('TIMEOUT');
   });
 
+  it('an attempt of a step beyond attemptTimeout is aborted and retried', async () => {
+    const triggers: string[] = [];
+    const run = orchestration('run', (ctx) =>
+      ctx.run(
+        'slow at first',
+        async (step) => {
+          if (step.attempt > 1) return `${ctx.headers['tenant']} in attempt ${step.attempt}`;
+          triggers.push(await aborted(step));
+          throw step.signal.reason;
+        },
+        { attemptTimeout: 30, retry: { maxAttempts: 2, initialDelay: 1 } },
+      ),
+    );
+    const { client } = await open({ orchestrations: [run] });
+    const handle = await client.start(run, undefined, { headers: { tenant: '7' } });
+    expect(await handle.result()).toBe('7 in attempt 2');
+    expect(triggers).toEqual(['timeout']);
+  });
+
   it('a durable operation inside a step fails the step with INSIDE_STEP', async () => {
     const run = orchestration('run', async (ctx) => {
       try {

@@ -144,6 +144,21 @@ describeEngine(
       await expect(terminated).rejects.toMatchObject({ code: 'UPDATE_INTERRUPTED' });
     });
 
+    it('the deletion of an instance rejects its waiting updates', async () => {
+      const never = orchestration('never', async (ctx) => {
+        ctx.onUpdate(slow, { handle: async () => (await ctx.waitFor('never')) as number });
+        await ctx.waitFor(checkout);
+      });
+      const { client } = await open({ orchestrations: [never] });
+      await client.start(never, undefined, { id: 'deleted' });
+      const waiting = expect(client.update('deleted', slow, 1)).rejects.toMatchObject({
+        code: 'INSTANCE_NOT_FOUND',
+      });
+      await expect.poll(() => eventKinds(client, 'deleted')).toContain('updateAccepted');
+      await client.deleteInstance('deleted', { force: true });
+      await waiting;
+    });
+
     it('a cancel reaches running handlers, and later updates are rejected', async () => {
       const cleaning = orchestration('cleaning', async (ctx) => {
         ctx.onUpdate(slow, { handle: async () => (await ctx.waitFor('never')) as number });
