@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { activity, event, orchestration } from '../index.ts';
-import { createTestEnvironment } from './test-environment.ts';
+import { activity, event, orchestration, update, type Handle } from '../index.ts';
+import { createTestEnvironment, type TestEnvironment } from './test-environment.ts';
 
 const seats = new Set<string>();
 const charged: string[] = [];
@@ -109,5 +109,88 @@ describe('crashAtEveryEvent()', () => {
       expect: () => expect(charged).toHaveLength(1),
     });
     await expect(run).rejects.toThrow(/^crashAtEveryEvent\(\): after a crash before commit \d+/);
+  });
+});
+
+describe('programs with steps, transactions, updates and state', () => {
+  const reserved = new Map<string, number>();
+  const addItem = update<number, number>('addItem');
+  const shipped = event('shipped');
+  let reservations = 0;
+
+  const order = orchestration('order', async (ctx, id: string) => {
+    let items = 0;
+    ctx.onUpdate(addItem, {
+      handle: (count) => {
+        items += count;
+        ctx.state.set('items', items);
+        return items;
+      },
+    });
+    try {
+      await ctx.run('reserve', (step) => {
+        reservations += 1;
+        // A service that deduplicates by the key.
+        reserved.set(step.idempotencyKey, 1);
+      });
+      await ctx.transaction('charge', async (tx) => {
+        await tx.query('CREATE TABLE IF NOT EXISTS payments (id text)');
+        await tx.query('INSERT INTO payments VALUES ($1)', [id]);
+      });
+      await ctx.waitFor(shipped);
+      ctx.emit('shipped');
+      const payments = await ctx.transaction('count', async (tx) => {
+        const { rows } = await tx.query<{ n: number }>('SELECT count(*) AS n FROM payments');
+        return Number(rows[0]?.n);
+      });
+      return { payments, items: ctx.state.get('items') };
+    } catch (error) {
+      await ctx.shield(() => ctx.run('release', () => reserved.clear()));
+      throw error;
+    }
+  });
+
+  const talk = {
+    before: () => {
+      reserved.clear();
+      reservations = 0;
+    },
+    drive: async (env: TestEnvironment, handle: Handle<unknown>) => {
+      expect(await env.client.update(handle.id, addItem, 2, { key: 'two' })).toBe(2);
+      await handle.raiseEvent(shipped);
+    },
+  };
+
+  it('cancelAtEveryAwait() cancels steps and transactions, whose clean-up runs', async () => {
+    await using env = await createTestEnvironment({ orchestrations: [order] });
+    const statuses = new Set<string>();
+    const runs = await env.cancelAtEveryAwait(order, '17', {
+      ...talk,
+      expect: ({ status }) => {
+        statuses.add(status);
+        expect(reserved.size).toBe(status === 'completed' ? 1 : 0);
+      },
+    });
+    expect(runs).toBeGreaterThanOrEqual(5);
+    expect(statuses).toContain('canceled');
+  });
+
+  it('crashAtEveryEvent() runs a step again and commits each transaction once', async () => {
+    await using env = await createTestEnvironment({ orchestrations: [order] });
+    let repeated = 0;
+    const runs = await env.crashAtEveryEvent(order, '17', {
+      ...talk,
+      expect: ({ status, output }) => {
+        expect({ status, output }).toEqual({
+          status: 'completed',
+          output: { payments: 1, items: 2 },
+        });
+        expect(reserved.size).toBe(1);
+        if (reservations > 1) repeated += 1;
+      },
+    });
+    expect(runs).toBeGreaterThanOrEqual(10);
+    // A crash before the ack of the step.
+    expect(repeated).toBeGreaterThan(0);
   });
 });

@@ -4,13 +4,14 @@ import type { Provider } from '../providers/contract/provider.ts';
 /** When a fault hits a write of a worker: before the store gets it, or after its commit. */
 export type FaultMoment = 'beforeCommit' | 'afterCommit';
 
-/** Called around each write of a worker to a queue or a history. A fault that kills the process never resolves. */
+/** Called around each write of a worker to a queue, a history or a stream. A fault that kills the process never resolves. */
 export type OnWrite = (moment: FaultMoment) => Promise<void>;
 
 type Call = (...args: unknown[]) => unknown;
 
-// Writes that change histories and queues. The rest reads, renews leases or registers the process.
-const writes = /^(?:ack|abandon|retryWorkItems|createInstances|createTasks|enqueueMessages|commit)/;
+// Writes that change histories, queues and streams. The rest reads, renews leases or registers the process.
+const writes =
+  /^(?:ack|abandon|append|retryWorkItems|createInstances|createTasks|enqueueMessages|transact)/;
 const never = new Promise<never>(() => undefined);
 
 /**

@@ -223,6 +223,8 @@ function toWorkerOptions(options: TestEnvironmentOptions): StartWorkerOptions {
 }
 
 const faultyId = 'instance';
+const driveStepMs = 1_000;
+const maxDriveMs = 3_600_000;
 
 function startOf<Input>(orchestration: OrchestrationRef<Input>, input: NoInfer<Input>) {
   const args = [input, { id: faultyId }] as unknown as StartArguments<Input>;
@@ -250,20 +252,23 @@ async function runWithFault(
   const watched = bothOf(outside, worker);
   const env = new TestEnvironment({ clock, perdure, watched, options });
   let [writes, reached] = [0, false];
+  const happened = Promise.withResolvers<void>();
   worker.onWrite = async (moment) => {
     if (moment === 'beforeCommit') writes += 1;
     if (reached || moment !== fault.moment || writes !== fault.write) return;
     const [record] = await store.getInstances([faultyId]);
     if (record === undefined || isTerminal(record.status)) return;
     reached = true;
+    happened.resolve();
     await apply(env, () => worker.crash());
   };
   try {
     await worker.start();
     const handle = await start(env.client);
-    await drive?.(env, handle).catch((error: unknown) => {
+    const driving = drive?.(env, handle).catch((error: unknown) => {
       if (!reached) throw error;
     });
+    if (driving !== undefined) await passTimeFor(driving, env, happened.promise);
     const output = await env.result(handle).catch((error: unknown) => {
       if (!hasEnded(error)) throw error;
       return undefined;
@@ -277,6 +282,26 @@ async function runWithFault(
     await worker.stop();
     await perdure.close();
   }
+}
+
+/**
+ * Waits for `drive`. After the fault, time passes while it waits, for example for the reply to an update: the next worker can
+ * claim the work of a dead one only when its lease has expired.
+ */
+async function passTimeFor(
+  driving: Promise<unknown>,
+  env: TestEnvironment,
+  fault: Promise<void>,
+): Promise<void> {
+  let isOver = false;
+  const over = driving.finally(() => (isOver = true));
+  await Promise.race([over, fault]);
+  for (let passedMs = 0; passedMs < maxDriveMs; passedMs += driveStepMs) {
+    await Promise.race([over, env.settle()]);
+    if (isOver) break;
+    await env.advance(driveStepMs);
+  }
+  await over;
 }
 
 /** Whether `result()` rejected because the instance ended as failed, canceled or terminated. */
