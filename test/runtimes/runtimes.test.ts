@@ -8,12 +8,16 @@ import { createDatabase } from '../postgres/helpers/server.ts';
 
 const root = join(import.meta.dirname, '..', '..');
 const program = join(import.meta.dirname, 'program.ts');
+const binOf = (name: string): string => join(root, 'node_modules', '.bin', name);
+const { PERDURE_TEST_NODE: chosenNode, npm_node_execpath: nodeOfNpm } = process.env;
 const runtimes = [
-  { name: 'Bun', package: 'bun', args: ['run'] },
-  { name: 'Deno', package: 'deno', args: ['run', '--allow-all', '--no-check'] },
+  { name: 'Bun', path: binOf('bun'), args: ['run'] },
+  { name: 'Deno', path: binOf('deno'), args: ['run', '--allow-all', '--no-check'] },
+  // All other tests run on the Node.js of `devDependencies`, also if another version started npm.
+  { name: 'Another Node.js', path: chosenNode ?? nodeOfNpm ?? process.execPath, args: [] },
 ] as const;
 
-/** Returns the version of a runtime, or `undefined` if its package has no binary for this platform. */
+/** Returns the version of a runtime, or `undefined` if it cannot be run. */
 function versionOf(path: string): string | undefined {
   try {
     return execFileSync(path, ['--version'], { encoding: 'utf8', stdio: 'pipe' }).split('\n')[0];
@@ -22,13 +26,23 @@ function versionOf(path: string): string | undefined {
   }
 }
 
-describe.each(runtimes)('$name', (runtime) => {
-  const path = join(root, 'node_modules', '.bin', runtime.package);
-  const version = versionOf(path);
-  const reason = version ?? `skipped: the package \`${runtime.package}\` has no binary here`;
+/** Returns why a runtime is not tested, if it is not. */
+function skipReason(path: string, version: string | undefined): string | undefined {
+  if (version === undefined) return `skipped: there is no binary ${path}`;
+  const major = Number(/^v(\d+)/.exec(version)?.[1] ?? Number.POSITIVE_INFINITY);
+  if (major < 22) return `skipped: ${version} is too old, use npm run test:node-versions`;
+  return version === process.version
+    ? `skipped: ${version} runs all other tests, use npm run test:node-versions`
+    : undefined;
+}
 
-  it.skipIf(version === undefined).each(['SQLite', 'PostgreSQL'] as const)(
-    `runs the main features on %s, also after a SIGKILL (${reason})`,
+describe.each(runtimes)('$name', (runtime) => {
+  const { path } = runtime;
+  const version = versionOf(path);
+  const reason = skipReason(path, version);
+
+  it.skipIf(reason !== undefined).each(['SQLite', 'PostgreSQL'] as const)(
+    `runs the main features on %s, also after a SIGKILL (${reason ?? version})`,
     { timeout: 60_000 },
     async (kind) => {
       const store = await newStore(kind);
