@@ -1,3 +1,4 @@
+import * as z from 'zod';
 import type { CancellationType } from '../../src/model/cancel.ts';
 import type { CommonStartOptions } from '../../src/model/start-settings.ts';
 import { CanceledError } from '../../src/model/failures/errors.ts';
@@ -6,6 +7,7 @@ import type {
   OrchestrationContext,
 } from '../../src/orchestration/orchestration-context.ts';
 import {
+  event,
   orchestration,
   type OrchestrationDefinition,
 } from '../../src/orchestration/orchestration.ts';
@@ -27,8 +29,17 @@ export type Leaf =
   | { readonly kind: 'run' | 'transaction'; readonly name: string }
   | { readonly kind: 'task'; readonly name: string; readonly timeoutMs?: number | undefined }
   | { readonly kind: 'sleep'; readonly ms: number }
-  | { readonly kind: 'wait'; readonly event: string; readonly timeoutMs?: number | undefined }
-  | { readonly kind: 'awakeable'; readonly timeoutMs?: number | undefined }
+  | {
+      readonly kind: 'wait';
+      readonly event: string;
+      readonly timeoutMs?: number | undefined;
+      readonly isChecked: boolean;
+    }
+  | {
+      readonly kind: 'awakeable';
+      readonly timeoutMs?: number | undefined;
+      readonly isChecked: boolean;
+    }
   | {
       readonly kind: 'child';
       readonly name: string;
@@ -97,6 +108,12 @@ interface UpdateCode {
 }
 
 type Context = OrchestrationContext<number>;
+
+/** Rejects values that end with an odd digit, and changes the others. */
+const picky = z
+  .unknown()
+  .refine((value) => Number(String(value).at(-1)) % 2 === 0, 'odd')
+  .transform((value) => `checked ${String(value)}`);
 
 /** Converts a program to an orchestration whose output logs every value in order. */
 export function toOrchestration(program: Program): OrchestrationDefinition {
@@ -281,9 +298,15 @@ function issue(ctx: Context, leaf: Leaf, seen: unknown[]): DurablePromise<unknow
     case 'sleep':
       return ctx.sleep(leaf.ms);
     case 'wait':
-      return ctx.waitFor(leaf.event, withTimeout(leaf.timeoutMs));
+      return ctx.waitFor(
+        leaf.isChecked ? event(leaf.event, { schema: picky }) : leaf.event,
+        withTimeout(leaf.timeoutMs),
+      );
     case 'awakeable':
-      return ctx.awakeable(withTimeout(leaf.timeoutMs)).promise;
+      return ctx.awakeable({
+        ...withTimeout(leaf.timeoutMs),
+        ...(leaf.isChecked && { schema: picky }),
+      }).promise;
     case 'child':
       return ctx.child(leaf.name, seen.length, {
         ...leaf.start,

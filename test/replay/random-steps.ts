@@ -65,11 +65,20 @@ const leaf: fc.Arbitrary<Leaf> = fc.oneof(
   },
   { arbitrary: fc.record({ kind: fc.constant('sleep'), ms: fc.nat(50) }), weight: 2 },
   {
-    arbitrary: fc.record({ kind: fc.constant('wait'), event: names, timeoutMs: timeouts }),
+    arbitrary: fc.record({
+      kind: fc.constant('wait'),
+      event: names,
+      timeoutMs: timeouts,
+      isChecked: fc.boolean(),
+    }),
     weight: 2,
   },
   {
-    arbitrary: fc.record({ kind: fc.constant('awakeable'), timeoutMs: timeouts }),
+    arbitrary: fc.record({
+      kind: fc.constant('awakeable'),
+      timeoutMs: timeouts,
+      isChecked: fc.boolean(),
+    }),
     weight: 2,
   },
 );
