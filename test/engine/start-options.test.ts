@@ -240,6 +240,21 @@ describeSharedEngine(
     );
 
     it.concurrent.each(Object.entries({ ...ways, ...schedules }))(
+      '%s takes a dedupeKey, or rejects it with INVALID_OPTION',
+      async (way, start) => {
+        const { client } = engine();
+        const options = { dedupeKey: `key of ${way}` } as CommonStartOptions;
+        const outcome = await Promise.resolve()
+          .then(() => start(client, false, options))
+          .catch((thrown: unknown) => thrown);
+        const takesOne = ['start', 'runFlow', 'runTask', 'runTasks', 'submit of a task'];
+        if ([...takesOne, 'a schedule of a task'].includes(way)) {
+          expect(outcome).toMatchObject({ headers: {} });
+        } else expect(codesOf(outcome)).toMatch(/INVALID_OPTION/);
+      },
+    );
+
+    it.concurrent.each(Object.entries({ ...ways, ...schedules }))(
       '%s rejects invalid options',
       async (_way, start) => {
         const { client } = engine();
