@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { activity, orchestration } from '../../src/index.ts';
+import { activity, event, orchestration, update } from '../../src/index.ts';
 import { aesGcm } from '../../src/codecs.ts';
 import { createEncodedStore, storeKinds } from './encoded-store.ts';
 
@@ -30,15 +30,42 @@ describe.each(storeKinds)('key rotation on %s', (kind) => {
       for (const b of [1, 2, 3]) total = await ctx.call(add, { a: total, b });
       return total;
     });
-    const definitions = { orchestrations: [sum], activities: [add] };
+    const raise = update<number, number>('raise');
+    const end = event('end');
+    // Lives through all rotations: its history and its state have payloads of every key.
+    const talking = orchestration('talking', async (ctx) => {
+      let total = 0;
+      ctx.onUpdate(raise, {
+        handle: async (n) => {
+          const raised = await ctx.run('raise', () => n);
+          total += raised;
+          ctx.state.set('total', total);
+          ctx.emit(total);
+          return total;
+        },
+      });
+      const { token, promise } = ctx.awakeable<string>();
+      ctx.state.set('token', token);
+      await ctx.waitFor(end);
+      return [total, await promise];
+    });
+    const definitions = { orchestrations: [sum, talking], activities: [add] };
     const client = (await store.open(options)).client;
     const workers = await Promise.all([store.open(options), store.open(options)]);
-    for (const perdure of workers) await perdure.startWorker(definitions);
+    // Without a warm cache, each turn decodes the whole history.
+    const [worker, replaying] = workers;
+    await worker?.startWorker(definitions);
+    await replaying?.startWorker({ ...definitions, warmCacheBytes: 0 });
+    const talk = await client.start(talking, undefined, { id: 'talking' });
+    const totals: number[] = [];
     const results: number[] = [];
     const todo = Array.from({ length: count }, (_, n) => n);
     const lanes = Array.from({ length: concurrency }, async () => {
       for (let n = todo.shift(); n !== undefined; n = todo.shift()) {
-        if (n % Math.ceil(count / 10) === 0) rotate();
+        if (n % Math.ceil(count / 10) === 0) {
+          rotate();
+          totals.push(await client.update('talking', raise, 1, { key: current }));
+        }
         const handle = await client.start(sum, n, { id: `sum-${n}` });
         results[n] = await handle.result();
       }
@@ -46,6 +73,15 @@ describe.each(storeKinds)('key rotation on %s', (kind) => {
     await Promise.all(lanes);
     expect(results).toEqual(Array.from({ length: count }, (_, n) => n + 6));
     expect(keys.size).toBeGreaterThan(9);
+    const expected = Array.from({ length: keys.size - 1 }, (_, n) => n + 1);
+    expect(totals.toSorted((a, b) => a - b)).toEqual(expected);
+    expect((await client.state('talking', 'total'))?.value).toBe(expected.length);
+    await client.resolveAwakeable(String((await client.state('talking', 'token'))?.value), 'yes');
+    await talk.raiseEvent(end);
+    expect(await talk.result()).toEqual([expected.length, 'yes']);
+    const chunks: unknown[] = [];
+    for await (const entry of talk.stream()) if (entry.kind === 'chunk') chunks.push(entry.value);
+    expect(chunks).toEqual(expected);
     const stored = (await store.readAll()).toString('latin1');
     const used = new Set([...stored.matchAll(/~perdure1:(k\d+):/g)].map(([, keyId]) => keyId));
     expect(used.size).toBeGreaterThan(2);

@@ -82,10 +82,21 @@ const longerModes: readonly Mode[] = [
     worker: { activityLease: 1_000 },
     hints: false,
   },
+  // `test/remote` covers both stores in a normal run.
+  { name: 'PostgreSQL, over HTTP', store: 'PostgreSQL', worker: {}, hints: true, remote: true },
 ];
 
 const allModes = [...modes, noWarmCache, overHttp, ...longerModes];
-const modesOfThisRun = process.env['MODE'] === 'all-modes' ? allModes : modes;
+const isLongRun = process.env['MODE'] === 'all-modes';
+const modesOfThisRun = isLongRun ? allModes : modes;
+
+/** The modes of a suite. In a long run, suites over HTTP also run on PostgreSQL. */
+function modesNamed(names: readonly string[]): readonly Mode[] {
+  const withStores = isLongRun && names.includes(overHttp.name);
+  return allModes.filter(
+    ({ name, remote }) => names.includes(name) || (withStores && remote === true),
+  );
+}
 
 /** Modes for tests without turns, such as those of tasks. */
 export const modesWithoutTurns = ['all fast paths', 'all hints dropped', 'PostgreSQL', 'over HTTP'];
@@ -94,10 +105,9 @@ export const modesWithoutTurns = ['all fast paths', 'all hints dropped', 'Postgr
  * Modes for flows. They use the store only through orchestrations, so a normal run needs fewer modes; `npm run test:modes`
  * adds the others.
  */
-export const modesOfFlows =
-  process.env['MODE'] === 'all-modes'
-    ? [...modes, noWarmCache].map(({ name }) => name)
-    : ['all fast paths', 'a replay after every turn', 'PostgreSQL'];
+export const modesOfFlows = isLongRun
+  ? [...modes, noWarmCache].map(({ name }) => name)
+  : ['all fast paths', 'a replay after every turn', 'PostgreSQL'];
 
 /** Registers a suite once per mode, each on a real database. */
 export function describeEngine(
@@ -105,7 +115,7 @@ export function describeEngine(
   suite: (open: OpenEngine) => void,
   names = modesOfThisRun.map(({ name }) => name),
 ): void {
-  for (const mode of allModes.filter(({ name }) => names.includes(name))) {
+  for (const mode of modesNamed(names)) {
     describe(`${title} (${mode.name})`, () => {
       const newStore = engineStores(mode.store);
       const cleanups: (() => Promise<unknown>)[] = [];
@@ -130,7 +140,7 @@ export function describeSharedEngine(
   suite: (engine: () => Engine) => void,
   names = modesOfThisRun.map(({ name }) => name),
 ): void {
-  for (const mode of allModes.filter(({ name }) => names.includes(name))) {
+  for (const mode of modesNamed(names)) {
     describe(`${title} (${mode.name})`, () => {
       const newStore = engineStores(mode.store);
       const cleanups: (() => Promise<unknown>)[] = [];
