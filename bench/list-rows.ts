@@ -159,5 +159,7 @@ export async function createListedInstances(
     `SELECT setval(pg_get_serial_sequence('instances', 'instance_key'), ${count})`,
   );
   await client.query('VACUUM ANALYZE');
+  // Otherwise the server writes the new pages during the measurement.
+  await client.query('CHECKPOINT');
   await client.end();
 }

@@ -12,7 +12,7 @@ import { platform } from '../../model/platform.ts';
 export const maxExamined = 10_000;
 
 /** Time after which a page ends with the rows that it has examined, in milliseconds. */
-const maxPageMs = 20;
+const maxPageMs = 15;
 
 /** Rows that a page examines regardless of the time. */
 const minExamined = 500;
