@@ -108,9 +108,9 @@ export interface InstanceStarter {
   start(instance: NewInstance): Promise<CreateResult> | undefined;
 }
 
+// One transaction each: workers run the first ones while the client sends the next. With 5,000 on PostgreSQL, enqueueing and
+// running 4,000 tasks took 1.5 times as long.
 const maxBatch = 1_000;
-// Runs that cannot exist yet and have no other rows. Larger calls let a store encode some while it writes others.
-const maxPlainBatch = 5_000;
 
 /** The duration of a part of a bulk operation: its progress is reported this often. */
 const sliceMs = 250;
@@ -216,10 +216,9 @@ export class LocalBackend implements ClientBackend {
 
   async runTasks(calls: readonly TaskCall[]): Promise<readonly TaskRun[]> {
     const tasks = calls.map((call) => toNewTask(call, this.clock.now()));
-    const size = calls.every(isPlainRun) ? maxPlainBatch : maxBatch;
     const results: CreateTaskResult[] = [];
-    for (let from = 0; from < tasks.length; from += size) {
-      results.push(...(await this.provider.createTasks(tasks.slice(from, from + size))));
+    for (let from = 0; from < tasks.length; from += maxBatch) {
+      results.push(...(await this.provider.createTasks(tasks.slice(from, from + maxBatch))));
     }
     return tasks.map((task, index) => toTaskRun(task, results[index]));
   }
@@ -391,11 +390,6 @@ function stopAudit(
 ): { readonly audit?: AuditEntry } {
   if (actor === null) return {};
   return { audit: newAuditEntry(action, actor, { instanceIds: 1 }, { reason, instanceId }) };
-}
-
-function isPlainRun({ hasGeneratedId, dedupeKey, tags, timeoutMs, lane }: TaskCall): boolean {
-  const hasRows = dedupeKey !== undefined || tags !== undefined || timeoutMs !== undefined;
-  return hasGeneratedId && !hasRows && lane === undefined;
 }
 
 function toTaskRun(task: NewTask, result: CreateTaskResult | undefined): TaskRun {

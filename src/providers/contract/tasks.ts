@@ -154,7 +154,7 @@ export interface TaskStore {
    * - reject a priority out of range, and isolate errors: one bad task does not affect the others
    *   (task-create/a-bad-one-spares-its-neighbours, task-create/repeats-within-a-batch,
    *   task-create/a-thousand-at-once)
-   * - accept thousands of tasks, and make those of one call claimable in list order. The client sends at most 5,000
+   * - accept thousands of tasks, and make those of one call claimable in list order. The client sends at most 1,000
    *   (task-create/thousands-keep-their-order)
    */
   createTasks(tasks: readonly NewTask[]): Promise<readonly CreateTaskResult[]>;
