@@ -122,8 +122,8 @@ describe.each([
     run: runOnPostgres,
     runs: isFullSize ? 5_000 : 8,
     damages: [
-      ['new items', 'TRIGGER lane_item_inserted'],
-      ['deletions', 'TRIGGER lane_item_deleted'],
+      ['new items', 'TRIGGER lane_items_inserted'],
+      ['deletions', 'TRIGGER lane_items_deleted'],
       ['hand-backs', 'TRIGGER lane_item_updated'],
     ],
   },

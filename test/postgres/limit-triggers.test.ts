@@ -12,7 +12,7 @@ const fetch = { max: 10, lockMs: 60_000, waitMs: 0 };
 const completed = { kind: 'completed', payload: '1' } as const;
 const idsOf = (items: readonly WorkItem[]) => items.map(({ instanceId }) => instanceId);
 
-const itemTriggers = ['lane_item_deleted', 'lane_item_inserted', 'lane_item_updated'];
+const itemTriggers = ['lane_item_updated', 'lane_items_deleted', 'lane_items_inserted'];
 const instanceTriggers = ['limited_instance_changed', 'limited_instance_deleted'];
 
 async function triggers(url: string): Promise<readonly string[]> {
@@ -277,7 +277,7 @@ describe('broken triggers', () => {
     const { url, open } = await temporaryStore();
     const provider = await open();
     await declare(provider, { global: 1 });
-    await runSql(url, 'DROP TRIGGER lane_item_deleted ON perdure.worker_queue');
+    await runSql(url, 'DROP TRIGGER lane_items_deleted ON perdure.worker_queue');
     await provider.createTasks([newTask('a'), newTask('b')]);
     await ackAll(provider, await provider.fetchWorkItems(fetch));
     expect(await places(url)).toEqual({ counted: 1, places: 1, held: 0 });

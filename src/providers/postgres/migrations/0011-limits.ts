@@ -96,7 +96,7 @@ CREATE TABLE lane_signals (
   lane text COLLATE "C" NOT NULL,
   due boolean NOT NULL, -- the lane has a due item
   weight smallint, -- of a new item
-  freed smallint NOT NULL -- places that are free, or -1
+  freed integer NOT NULL -- places that are free, or -1
 ) ${changing(100)};
 
 -- The keys of task runs, for their onFail handlers and reruns.
@@ -116,12 +116,17 @@ DECLARE
   body text;
 BEGIN
   FOR name, body IN VALUES
-    ('signal_new_item', $$
+    ('signal_new_items', $$
       INSERT INTO SCHEMA.lane_signals (definition_key, lane, due, weight, freed)
-      VALUES (abs(NEW.limit_key), NEW.lane, NOT NEW.delayed, coalesce(NEW.weight, 1), 0);$$),
-    ('free_place_of_deleted_item', $$
-      WITH freed AS (DELETE FROM SCHEMA.places WHERE item_key = OLD.item_key RETURNING definition_key, lane)
-      INSERT INTO SCHEMA.lane_signals (definition_key, lane, due, freed) SELECT definition_key, lane, FALSE, 1 FROM freed;$$),
+      SELECT abs(limit_key), lane, bool_or(NOT delayed), (array_agg(coalesce(weight, 1) ORDER BY item_key DESC))[1], 0
+      FROM added WHERE lane IS NOT NULL AND lock_token IS NULL GROUP BY abs(limit_key), lane;$$),
+    ('free_places_of_deleted_items', $$
+      WITH freed AS (
+        DELETE FROM SCHEMA.places WHERE item_key = ANY (ARRAY(
+          SELECT item_key FROM deleted WHERE lane IS NOT NULL AND lock_token IS NOT NULL))
+        RETURNING definition_key, lane)
+      INSERT INTO SCHEMA.lane_signals (definition_key, lane, due, freed)
+      SELECT definition_key, lane, FALSE, count(*) FROM freed GROUP BY definition_key, lane;$$),
     ('account_for_item', $$
       IF NEW.lock_token IS DISTINCT FROM OLD.lock_token THEN
         WITH freed AS (DELETE FROM SCHEMA.places WHERE item_key = OLD.item_key RETURNING definition_key, lane)
@@ -150,10 +155,11 @@ BEGIN
   -- Waits for the transactions that have written items. Later ones wait for this transaction, and then run the triggers.
   LOCK TABLE SCHEMA.worker_queue IN SHARE ROW EXCLUSIVE MODE;
   IF EXISTS (SELECT FROM pg_trigger WHERE tgrelid = TABLE_NAME::regclass AND tgname = 'lane_item_updated') THEN RETURN TRUE; END IF;
-  CREATE TRIGGER lane_item_inserted AFTER INSERT ON SCHEMA.worker_queue FOR EACH ROW
-    WHEN (NEW.lane IS NOT NULL AND NEW.lock_token IS NULL) EXECUTE FUNCTION SCHEMA.signal_new_item();
-  CREATE TRIGGER lane_item_deleted AFTER DELETE ON SCHEMA.worker_queue FOR EACH ROW
-    WHEN (OLD.lane IS NOT NULL AND OLD.lock_token IS NOT NULL) EXECUTE FUNCTION SCHEMA.free_place_of_deleted_item();
+  -- Inserts and deletions of a batch have one signal per lane.
+  CREATE TRIGGER lane_items_inserted AFTER INSERT ON SCHEMA.worker_queue REFERENCING NEW TABLE AS added
+    FOR EACH STATEMENT EXECUTE FUNCTION SCHEMA.signal_new_items();
+  CREATE TRIGGER lane_items_deleted AFTER DELETE ON SCHEMA.worker_queue REFERENCING OLD TABLE AS deleted
+    FOR EACH STATEMENT EXECUTE FUNCTION SCHEMA.free_places_of_deleted_items();
   -- Waking a delayed item changes its awake_at. That claim also changes the lane.
   CREATE TRIGGER lane_item_updated AFTER UPDATE ON SCHEMA.worker_queue FOR EACH ROW
     WHEN (NEW.lane IS NOT NULL AND (
