@@ -155,7 +155,7 @@ describe('programs with steps, transactions, updates and state', () => {
       reserved.clear();
       reservations = 0;
     },
-    drive: async (env: TestEnvironment, handle: Handle<unknown>) => {
+    drive: async (env: TestEnvironment, handle: Handle) => {
       expect(await env.client.update(handle.id, addItem, 2, { key: 'two' })).toBe(2);
       await handle.raiseEvent(shipped);
     },

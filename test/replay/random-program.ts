@@ -298,10 +298,9 @@ function issue(ctx: Context, leaf: Leaf, seen: unknown[]): DurablePromise<unknow
     case 'sleep':
       return ctx.sleep(leaf.ms);
     case 'wait':
-      return ctx.waitFor(
-        leaf.isChecked ? event(leaf.event, { schema: picky }) : leaf.event,
-        withTimeout(leaf.timeoutMs),
-      );
+      return leaf.isChecked
+        ? ctx.waitFor(event(leaf.event, { schema: picky }), withTimeout(leaf.timeoutMs))
+        : ctx.waitFor(leaf.event, withTimeout(leaf.timeoutMs));
     case 'awakeable':
       return ctx.awakeable({
         ...withTimeout(leaf.timeoutMs),

@@ -20,7 +20,7 @@ export function readPayload(payload: Payload | null): unknown {
 }
 
 /** Whether a value stands for a payload that is still encoded. */
-export function isEncodedValue(value: unknown): value is EncodedValue {
+function isEncodedValue(value: unknown): value is EncodedValue {
   if (typeof value !== 'object' || value === null) return false;
   const text: unknown = Reflect.get(value, '$encoded');
   // A value of the application may have a property of this name.
