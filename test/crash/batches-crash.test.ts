@@ -98,7 +98,7 @@ it.each(['SQLite', 'PostgreSQL'] as const)(
     const database = kind === 'PostgreSQL' ? await createMigratedDatabase() : undefined;
     try {
       const figures = await runLoop(database?.url ?? join(folder, 'batches.db'), folder);
-      if (kills > 10) console.log(`${kind}: ${figures}`);
+      if (kills > 10) process.stderr.write(`${kind}: ${figures}\n`);
     } finally {
       await database?.drop();
       await rm(folder, { recursive: true, force: true });

@@ -195,7 +195,8 @@ describe.each(['SQLite', 'PostgreSQL'])('limits while workers are killed (%s)', 
   it('no limit is exceeded, no place is lost, and all runs complete', async (context) => {
     const ledgers = await runAll(await createTarget(kind, context), context, 'strict');
     const seen = measure(ledgers);
-    if (isFullSize) console.log(kind, { runs, keys, kills, workers }, seen);
+    const figures = JSON.stringify({ runs, keys, kills, workers, seen });
+    if (isFullSize) process.stderr.write(`${kind} ${figures}\n`);
     expect(seen.shared).toBeLessThanOrEqual(strict.shared);
     expect(seen.keyed).toBeLessThanOrEqual(strict.perKey);
     expect(seen.mixed).toBeLessThanOrEqual(strict.shared);

@@ -95,7 +95,8 @@ it.each(['SQLite', 'PostgreSQL'] as const)(
     const database = kind === 'PostgreSQL' ? await createMigratedDatabase() : undefined;
     try {
       const repeated = await runLoop(database?.url ?? join(folder, 'steps.db'), folder);
-      if (kills > 10) console.log(`${kind}: ${kills} kills, ${repeated} attempts repeated`);
+      const figures = `${kind}: ${kills} kills, ${repeated} attempts repeated`;
+      if (kills > 10) process.stderr.write(`${figures}\n`);
     } finally {
       await database?.drop();
       await rm(folder, { recursive: true, force: true });

@@ -7,26 +7,30 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it, type TestContext } from 'vitest';
 import { Perdure } from '../../src/index.ts';
 import { createMigratedDatabase } from '../postgres/helpers/migrated-database.ts';
+import { bundleProgram } from './helpers/bundle-program.ts';
 import { draw, stop } from './programs/update-definitions.ts';
 
 // `npm run crash:updates` sets the full size.
 const isFullSize = process.env['MODE'] === 'updates';
 const callers = isFullSize ? 1_000 : 60;
 const kills = isFullSize ? 40 : 3;
-const program = new URL('./programs/update-worker-program.ts', import.meta.url);
 
-async function createStore(kind: 'SQLite' | 'PostgreSQL', context: TestContext): Promise<string> {
-  if (kind === 'PostgreSQL') {
-    const database = await createMigratedDatabase();
-    context.onTestFinished(() => database.drop());
-    return database.url;
-  }
-  const folder = await mkdtemp(join(tmpdir(), 'perdure-updates-'));
-  context.onTestFinished(() => rm(folder, { recursive: true, force: true }));
-  return join(folder, 'store.db');
+interface Setup {
+  readonly store: string;
+  readonly program: string;
 }
 
-async function startWorker(store: string): Promise<ChildProcess> {
+async function setUp(kind: 'SQLite' | 'PostgreSQL', context: TestContext): Promise<Setup> {
+  const folder = await mkdtemp(join(tmpdir(), 'perdure-updates-'));
+  context.onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const program = await bundleProgram('update-worker-program.ts', folder);
+  if (kind === 'SQLite') return { store: join(folder, 'store.db'), program };
+  const database = await createMigratedDatabase();
+  context.onTestFinished(() => database.drop());
+  return { store: database.url, program };
+}
+
+async function startWorker({ store, program }: Setup): Promise<ChildProcess> {
   const child = fork(program, [store]);
   await once(child, 'message');
   return child;
@@ -43,12 +47,12 @@ describe.each(['SQLite', 'PostgreSQL'] as const)(
   'updates while workers are killed (%s)',
   (kind) => {
     it('each of many concurrent callers gets exactly one reply, over kills and continue-as-new', async (context) => {
-      const store = await createStore(kind, context);
-      const perdure = await Perdure.open(store);
+      const setup = await setUp(kind, context);
+      const perdure = await Perdure.open(setup.store);
       context.onTestFinished(() => perdure.close());
       const { client } = perdure;
       const handle = await client.start('numbers', { last: 0 }, { id: 'numbers' });
-      let worker = await startWorker(store);
+      let worker = await startWorker(setup);
       context.onTestFinished(() => kill(worker));
       let replied = 0;
       const call = async (index: number): Promise<number> => {
@@ -70,7 +74,7 @@ describe.each(['SQLite', 'PostgreSQL'] as const)(
         await delay(50 + Math.random() * 200);
         repliedAtKill.push(replied);
         await kill(worker);
-        worker = await startWorker(store);
+        worker = await startWorker(setup);
       }
       const numbers = await replies;
       // Each update was handled once: the numbers have no gap and no duplicate.
@@ -82,7 +86,10 @@ describe.each(['SQLite', 'PostgreSQL'] as const)(
       expect((await handle.status()).executionId).toBeGreaterThan(1);
       // Guards against kills after the last reply.
       expect(repliedAtKill.some((count) => count < callers)).toBe(true);
-      if (isFullSize) console.log(kind, { callers, kills, repliedAtKill }, await handle.status());
+      const { executionId: executions } = await handle.status();
+      // Vitest hides the console of tests that pass.
+      const report = { callers, kills, executions, repliedAtKill: repliedAtKill.join(' ') };
+      if (isFullSize) process.stderr.write(`${kind} ${JSON.stringify(report)}\n`);
     }, 600_000);
   },
 );

@@ -98,7 +98,8 @@ describe.each([
       const reads = await Promise.all(places.map((place) => readWithReload(stream, place, 20)));
       for (const entries of reads) expect(expectSequence(entries, total)).toBe(0);
       const seconds = (performance.now() - begunAt) / 1_000;
-      if (isFull) console.log(`${name}: ${total} chunks, 3 readers: ${seconds.toFixed(1)} s`);
+      const figures = `${name}: ${total} chunks, 3 readers: ${seconds.toFixed(1)} s`;
+      if (isFull) process.stderr.write(`${figures}\n`);
       // Everything can be read again.
       const again: StreamEntry[] = [];
       for await (const entry of stream({})) again.push(entry);

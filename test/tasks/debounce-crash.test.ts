@@ -124,7 +124,8 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('debounced starts and kills (%s
         key === 'shared' && n >= (acked('shared', caller).at(-1)?.n ?? 0);
       expect(ran().some(isNewest)).toBe(true);
       expect(ran().length).toBeLessThan(checked * 2);
-      if (kills > 4) console.log(kind, { kills, acked: checked, runs: outcomes.size });
+      const figures = JSON.stringify({ kills, acked: checked, runs: outcomes.size });
+      if (kills > 4) process.stderr.write(`${kind} ${figures}\n`);
     },
   );
 });
