@@ -1,5 +1,12 @@
 import { expect, it } from 'vitest';
-import { decodeTrace, encodeTrace, isSampled, toTrace, traceOfOptions } from './trace-context.ts';
+import {
+  createTrace,
+  decodeTrace,
+  encodeTrace,
+  isSampled,
+  toTrace,
+  traceOfOptions,
+} from './trace-context.ts';
 
 it('a context is sampled if the last bit of its flags is set', () => {
   const sampled = Array.from('0123456789abcdef', (digit) =>
@@ -53,4 +60,43 @@ it.each([
 it('a context may have leading and trailing zeros in its ids', () => {
   const traceparent = `00-${'0'.repeat(31)}f-a${'0'.repeat(15)}-ff`;
   expect(toTrace(traceparent)).toEqual({ traceparent, at: 0 });
+});
+
+const span = { traceId: '1'.repeat(32), spanId: '2'.repeat(16), traceFlags: 1 };
+
+it.each([0, 1, 2, 3, 0xff])(
+  'the context of a span with the flags %i is stored as it is',
+  (flags) => {
+    const trace = createTrace({ ...span, traceFlags: flags }, 5);
+    const traceparent = `${ids}-${flags.toString(16).padStart(2, '0')}`;
+    expect(trace).toMatchObject({ traceparent, at: 5 });
+    if (trace === undefined) return;
+    expect(isSampled(trace)).toBe(isSampled({ traceparent, at: 5 }));
+    expect(toTrace(trace)).toBe(trace);
+    // A copy is checked again, and has the same content.
+    expect(toTrace({ ...trace, link: true })).toEqual({ traceparent, at: 5, link: true });
+    expect(encodeTrace(trace)).toBe(encodeTrace({ traceparent, at: 5 }));
+  },
+);
+
+it('the context of a span has its trace state, unless it is empty or invalid', () => {
+  const stored = (state: string) => {
+    const trace = createTrace(span, 5, state);
+    return trace && (JSON.parse(encodeTrace(trace)) as unknown);
+  };
+  expect(stored('a=1')).toEqual({ traceparent: `${ids}-01`, tracestate: 'a=1', at: 5 });
+  for (const state of ['', 'a=\n', 'x'.repeat(513)])
+    expect(stored(state)).toEqual({ traceparent: `${ids}-01`, at: 5 });
+});
+
+it.each([
+  { traceId: '0'.repeat(32) },
+  { traceId: '1'.repeat(31) },
+  { traceId: `${'1'.repeat(31)}A` },
+  { traceId: `${'1'.repeat(31)}"` },
+  { spanId: '0'.repeat(16) },
+  { spanId: '2'.repeat(17) },
+  { spanId: `${'2'.repeat(15)}\n` },
+])('a span with %j has no context', (invalid) => {
+  expect(createTrace({ ...span, ...invalid }, 5)).toBeUndefined();
 });

@@ -18,14 +18,34 @@ const traceparentLength = 55;
 // The limit that W3C recommends to propagate at least.
 const maxTracestateLength = 512;
 
+/** A trace context of checked values. Only `createTrace` makes one. */
+class CheckedTrace implements TraceContext {
+  readonly #isSampled: boolean;
+  readonly traceparent: string;
+  readonly at: number;
+
+  constructor(traceparent: string, at: number, sampled: boolean) {
+    this.#isSampled = sampled;
+    this.traceparent = traceparent;
+    this.at = at;
+  }
+
+  /** Known without a read of the text, which is a tree of strings until then. */
+  get isSampled(): boolean {
+    return this.#isSampled;
+  }
+}
+
 /** The ids of a trace context, for log lines. */
 export interface TraceIds {
   readonly traceId: string;
   readonly spanId: string;
 }
 
-/** Whether the caller was sampled. Reads only the last digit, because this is on the path of every call. */
-export function isSampled({ traceparent }: TraceContext): boolean {
+/** Whether the caller was sampled. Reads at most one digit, because this is on the path of every call. */
+export function isSampled(trace: TraceContext): boolean {
+  if (trace instanceof CheckedTrace) return trace.isSampled;
+  const { traceparent } = trace;
   const code = traceparent.charCodeAt(traceparent.length - 1);
   // The codes of the digits 0 to 9 are as odd as the digits, those of `a` to `f` are not.
   return (code & 1) === (code < codeOfA ? 1 : 0);
@@ -34,6 +54,29 @@ export function isSampled({ traceparent }: TraceContext): boolean {
 /** Returns the ids of a trace context, which was checked when it was read. */
 export function traceIdsOf({ traceparent }: TraceContext): TraceIds {
   return { traceId: traceparent.slice(3, 35), spanId: traceparent.slice(36, 52) };
+}
+
+// Formatting takes longer, and almost all flags are one of these.
+const flagTexts = ['00', '01'];
+
+/**
+ * Returns the trace context of a span, or `undefined` for invalid ids. Checks the ids before it joins them: a read of the
+ * joined text, which is a tree of strings, would copy it first.
+ */
+export function createTrace(
+  span: TraceIds & { readonly traceFlags: number },
+  at: number,
+  tracestate?: string,
+): TraceContext | undefined {
+  const { traceId, spanId, traceFlags } = span;
+  if (traceId.length !== 32 || !isId(traceId, 0, 32)) return undefined;
+  if (spanId.length !== 16 || !isId(spanId, 0, 16)) return undefined;
+  const flags = flagTexts[traceFlags] ?? (traceFlags & 0xff).toString(16).padStart(2, '0');
+  const isSampledSpan = (traceFlags & 1) !== 0;
+  const trace = new CheckedTrace(`00-${traceId}-${spanId}-${flags}`, at, isSampledSpan);
+  return tracestate !== undefined && isTracestate(tracestate)
+    ? Object.assign(trace, { tracestate })
+    : trace;
 }
 
 /** Returns a trace context from request headers. Invalid values are dropped, as W3C requires. */
@@ -98,6 +141,7 @@ export function traceOfExecution(
 
 /** Checks a trace context of unknown origin. */
 export function toTrace(value: unknown): TraceContext | undefined {
+  if (value instanceof CheckedTrace) return value;
   if (typeof value === 'string')
     return isTraceparent(value) ? { traceparent: value, at: 0 } : undefined;
   if (typeof value !== 'object' || value === null) return undefined;

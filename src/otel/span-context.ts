@@ -1,6 +1,5 @@
 import {
   createTraceState,
-  INVALID_TRACEID,
   ROOT_CONTEXT,
   trace as traceApi,
   TraceFlags,
@@ -8,7 +7,7 @@ import {
   type Link,
   type SpanContext,
 } from '@opentelemetry/api';
-import { isSampled, traceIdsOf, type TraceContext } from '../model/trace-context.ts';
+import { createTrace, isSampled, traceIdsOf, type TraceContext } from '../model/trace-context.ts';
 
 /** How spans of later work relate to the span of the start. */
 export type Relation = 'link' | 'parent';
@@ -16,33 +15,19 @@ export type Relation = 'link' | 'parent';
 // Later work links to its cause: a trace does not grow for days.
 const parentForMs = 60_000;
 
-/** Formats the context of a span for the store. `undefined` without an SDK. */
+/** Formats the context of a span for the store. `undefined` without an SDK, and for ids that W3C does not allow. */
 export function toTraceContext(context: SpanContext, at: number): TraceContext | undefined {
-  const { traceId, spanId, traceFlags, traceState } = context;
-  // Without an SDK. The client checks the rest.
-  if (traceId === INVALID_TRACEID) return undefined;
-  const traceparent = `00-${traceId}-${spanId}-${flagsOf(traceFlags)}`;
-  const tracestate = traceState?.serialize();
-  return tracestate === undefined || tracestate === ''
-    ? { traceparent, at }
-    : { traceparent, tracestate, at };
-}
-
-// Formatting takes longer, and almost all flags are one of these.
-const flagTexts = ['00', '01'];
-
-function flagsOf(flags: number): string {
-  return flagTexts[flags] ?? flags.toString(16).padStart(2, '0');
+  return createTrace(context, at, context.traceState?.serialize());
 }
 
 /** Returns the span context of a stored trace context. */
 export function toSpanContext(trace: TraceContext): SpanContext {
-  return {
-    ...traceIdsOf(trace),
-    traceFlags: isSampled(trace) ? TraceFlags.SAMPLED : TraceFlags.NONE,
-    isRemote: true,
-    ...(trace.tracestate !== undefined && { traceState: createTraceState(trace.tracestate) }),
-  };
+  const { traceId, spanId } = traceIdsOf(trace);
+  const traceFlags = isSampled(trace) ? TraceFlags.SAMPLED : TraceFlags.NONE;
+  const context = { traceId, spanId, traceFlags, isRemote: true };
+  return trace.tracestate === undefined
+    ? context
+    : { ...context, traceState: createTraceState(trace.tracestate) };
 }
 
 /** Whether a caller was not sampled. */
