@@ -32,9 +32,8 @@ export function traceTurn(
   const { outcome } = turn;
   const { status } = outcome;
   const trace = traceOfExecution(instance.trace, executionId);
-  const failure = status === 'failed' && { failure: decodeFailure(outcome.failure).message };
   const endedAt = toEpochMs(commit.endedAt);
-  telemetry.turn({
+  const committed = {
     instanceId,
     executionId,
     orchestration: name,
@@ -42,20 +41,22 @@ export function traceTurn(
     events: turn.events.length,
     path: commit.path,
     status,
-    ...failure,
     startedAt: endedAt - (commit.endedAt - commit.beganAt),
     endedAt,
     trace,
     causes: commit.causes ?? [],
-  });
+  };
+  const failure = status === 'failed' ? decodeFailure(outcome.failure).message : undefined;
+  telemetry.turn(failure === undefined ? committed : { ...committed, failure });
   if (status === 'running' || status === 'continuedAsNew') return;
   const firstTurnAt = instance.execution.startedAt;
   // Unknown for an end without a replay, such as that of a poisoned instance.
   const calledAt = instance.trace?.at ?? 0;
   const executedAt = Number.isNaN(firstTurnAt) ? endedAt : firstTurnAt;
-  const startedAt = calledAt > 0 ? calledAt : executedAt;
-  const ended = { kind: 'orchestration', instanceId, name, status, ...failure, trace } as const;
-  telemetry.ended({ ...ended, startedAt: Math.min(startedAt, endedAt), endedAt });
+  const startedAt = Math.min(calledAt > 0 ? calledAt : executedAt, endedAt);
+  const kind = 'orchestration' as const;
+  const ended = { kind, instanceId, name, status, startedAt, endedAt, trace };
+  telemetry.ended(failure === undefined ? ended : { ...ended, failure });
 }
 
 /** The contexts of the callers who raised these events and sent these updates. */
