@@ -60,6 +60,11 @@ export class PtyScreen {
     );
   }
 
+  /** Everything that the program wrote, with its escapes. */
+  get written(): string {
+    return this.#written;
+  }
+
   /** Whether the program uses the alternate screen. */
   get isAlternate(): boolean {
     return this.terminal.buffer.active.type === 'alternate';
