@@ -8,6 +8,7 @@ import {
   DataPointType,
   PeriodicExportingMetricReader,
 } from '@opentelemetry/sdk-metrics';
+import parsePrometheusTextFormat from 'parse-prometheus-text-format';
 import { afterEach, describe, expect, it } from 'vitest';
 import { activity, orchestration, Perdure, silentLogger, task } from '../../src/index.ts';
 import { createMetricProducer, otel } from '../../src/otel.ts';
@@ -147,6 +148,64 @@ describe('worker.metrics', () => {
     const count = [...parsed.values()].reduce((sum, { samples }) => sum + samples.length, 0);
     expect(count).toBeLessThanOrEqual(2_000);
     expect(sample(parsed, 'perdure_instances_started_total', { name: 'other' })).toBe(100);
+  });
+
+  it('the text of a server has at most 2,000 samples for 200 names with completed and failed runs and limits', async () => {
+    const perdure = await Perdure.open(':memory:', { logger: silentLogger });
+    cleanups.push(() => perdure.close());
+    const orchestrations = Array.from({ length: 200 }, (_, n) =>
+      orchestration(`name-${n}`, (_ctx, isBad: boolean) =>
+        isBad ? Promise.reject(new Error('broken')) : Promise.resolve(n),
+      ),
+    );
+    await perdure.startWorker({ orchestrations });
+    const { client } = perdure;
+    await Promise.all(
+      orchestrations.map(async (definition) => {
+        const { name } = definition;
+        await (await client.start(definition, false)).result();
+        await (await client.start(definition, true)).result().catch(() => undefined);
+        await client.limits.set({ kind: 'orchestration', name }, { concurrency: { global: 9 } });
+      }),
+    );
+    const server = await serve(perdure, { port: 0 });
+    cleanups.push(() => server.close());
+    const parsed = parsePrometheus(await (await fetch(`${server.url}/v1/metrics`)).text());
+    const samples = [...parsed.values()].flatMap((metric) => metric.samples);
+    const ofNames = samples.filter(({ labels }) => labels['name']?.startsWith('name-') === true);
+    // Started, completed, failed, and three figures of the limit.
+    expect(ofNames).toHaveLength(200 * 6);
+    expect(samples.length).toBeLessThanOrEqual(2_000);
+  });
+
+  it('the text of a server is read alike by another parser', async () => {
+    const { perdure } = await openWorker();
+    await runAll(perdure);
+    const server = await serve(perdure, { port: 0 });
+    cleanups.push(() => server.close());
+    const text = await (await fetch(`${server.url}/v1/metrics`)).text();
+    const parsed = parsePrometheus(text);
+    const others = parsePrometheusTextFormat(text);
+    expect(others.map(({ name, type, help }) => [name, type.toLowerCase(), help])).toEqual(
+      [...parsed.values()].map(({ name, type, help }) => [name, type, help]),
+    );
+    const sorted = (all: readonly unknown[]) => all.map((one) => JSON.stringify(one)).toSorted();
+    const plain = others.filter(({ type }) => type !== 'HISTOGRAM');
+    const values = plain.flatMap(({ name, metrics }) =>
+      metrics.map(({ labels = {}, value }) => [name, labels, Number(value)]),
+    );
+    const samples = plain.flatMap(({ name }) => parsed.get(name)?.samples ?? []);
+    expect(values.length).toBeGreaterThan(30);
+    expect(sorted(values)).toEqual(
+      sorted(samples.map(({ name, labels, value }) => [name, labels, value])),
+    );
+    // The other parser keeps one label set of a histogram: its bounds are compared.
+    for (const { name, type, metrics } of others) {
+      if (type !== 'HISTOGRAM') continue;
+      const bounds = (parsed.get(name)?.samples ?? []).flatMap(({ labels: { le } }) => le ?? []);
+      const found = metrics.flatMap(({ buckets = {} }) => Object.keys(buckets));
+      expect([name, found.toSorted()]).toEqual([name, [...new Set(bounds)].toSorted()]);
+    }
   });
 
   it('the text of a server has the metrics of the store, the server and the workers, without duplicates', async () => {
