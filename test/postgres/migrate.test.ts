@@ -136,9 +136,9 @@ describe('migrate()', () => {
       ['starting', '2a367d3f932e2ede'],
       ['updates', '92b0c913d3f6f1e4'],
       ['state', '90eb8d544b7e2407'],
-      ['limits', '2d0d531ed77469dd'],
+      ['limits', 'b078c8265ce3ca8b'],
       ['start-keys', 'f42caa2c8042642f'],
-      ['beginning', '417a0ef23147114c'],
+      ['beginning', '5ee2e423bbeb6408'],
     ]);
   });
 });

@@ -179,12 +179,13 @@ function statements(schema: string) {
       { definitionKeys: keys('int') },
       ({ definitionKeys }) => insert(definitionKeys),
     ),
-    // The signal makes the first claim due, which adds the triggers if the store has none.
+    // The signal makes the first claim due, which adds the triggers if the store has none. It does not say that the lane has
+    // items: an empty lane that counts as ready could take the only place of a claim.
     ensure: prepare(
       'perdure_ensure_limits',
       { definitionKeys: keys('int') },
       ({ definitionKeys }) => `WITH new AS (${insert(definitionKeys)})
-        INSERT INTO ${schema}.lane_signals (definition_key, lane, due, freed) SELECT "definitionKey", '', TRUE, 0 FROM new`,
+        INSERT INTO ${schema}.lane_signals (definition_key, lane, due, freed) SELECT "definitionKey", '', FALSE, 0 FROM new`,
     ),
     lock: prepare(
       'perdure_lock_limits_to_set',
