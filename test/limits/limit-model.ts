@@ -364,8 +364,9 @@ class LimitModel {
 
   async setBack(): Promise<void> {
     if (!this.#maySetBack) return;
-    // An expired lease is live again after it, unless a claim of its task has revoked it.
-    for (const task of this.#limited) await this.#fetch(1, [task]);
+    // An expired lease is live again after it, unless a claim of its task has revoked it. A claim that returns flagged runs
+    // revokes nothing, so fetch until one finds nothing.
+    for (const task of this.#limited) while ((await this.#fetch(1, [task])).length > 0);
     this.#note('set the clock back');
     // More than a store absorbs.
     const before = this.#now;
