@@ -108,8 +108,7 @@ export interface InstanceStarter {
   start(instance: NewInstance): Promise<CreateResult> | undefined;
 }
 
-// One transaction each: workers run the first ones while the client sends the next. With 5,000 on PostgreSQL, enqueueing and
-// running 4,000 tasks took 1.5 times as long.
+// One transaction each: workers run the first ones while the client sends the next. See decision 042.
 const maxBatch = 1_000;
 
 /** The duration of a part of a bulk operation: its progress is reported this often. */
