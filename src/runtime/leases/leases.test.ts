@@ -86,6 +86,38 @@ it('a renewal without a response loses the lease when it expires', async () => {
   leases.stop();
 });
 
+it('a claim that is added while a renewal has no response is renewed on time', async () => {
+  const calls: string[][] = [];
+  const { clock, leases } = setUp((tokens) => {
+    calls.push(tokens);
+    return tokens.includes('stuck')
+      ? new Promise(() => undefined)
+      : Promise.resolve(tokens.map(() => true));
+  });
+  const [stuck, later] = [lease('stuck'), lease('later')];
+  leases.add(stuck, clock.monotonic());
+  await clock.advance(1_500);
+  leases.add(later, clock.monotonic());
+  await clock.advance(1_499);
+  expect(calls).toEqual([['stuck'], ['later']]);
+  await clock.advance(3_001);
+  expect([stuck.lost, later.lost]).toEqual([true, false]);
+  leases.stop();
+});
+
+it('a claim that is added while a renewal has no response is lost when it expires', async () => {
+  const { clock, leases } = setUp(() => new Promise(() => undefined));
+  const [first, later] = [lease('first'), lease('later')];
+  leases.add(first, clock.monotonic());
+  await clock.advance(2_900);
+  leases.add(later, clock.monotonic());
+  await clock.advance(2_999);
+  expect([first.lost, later.lost]).toEqual([true, false]);
+  await clock.advance(1);
+  expect(later.lost).toBe(true);
+  leases.stop();
+});
+
 it('a hint that arrives before its claim renews the claim when it is added', async () => {
   const calls: string[][] = [];
   const { clock, leases } = setUp(async (tokens) => {

@@ -12,6 +12,8 @@ interface Held<L> {
   /** Emptied by its removal: the map may keep the entry until the next full garbage collection. */
   lease: L | undefined;
   renewedAt: number;
+  /** Whether the alarm sent a renewal that has no response yet. */
+  isRenewing?: boolean;
   /** The pending renewal that a hint requested. */
   pending?: Promise<boolean> | undefined;
 }
@@ -29,7 +31,7 @@ const maxHinted = 10_000;
 
 /**
  * Renews claims every third of the lease, in batches of 1,000. Skips claims that were made or renewed within the last sixth
- * of the lease. A claim is therefore renewed after at most half of its lease. Retries a failed renewal until the lease
+ * of the lease. A claim is therefore renewed after at most half of its lease, even while an earlier renewal has no response. Retries a failed renewal until the lease
  * expires. A lease that expired by the monotonic clock is lost, even if the store still has the claim.
  */
 export class Leases<L extends Lease> {
@@ -38,7 +40,6 @@ export class Leases<L extends Lease> {
   /** Hinted tokens without a claim of this worker. Most belong to other workers. */
   readonly #hinted = new Set<string>();
   #cancelAlarm: (() => void) | undefined;
-  #renewing = false;
   #stopped = false;
 
   constructor(params: LeasesParams<L>) {
@@ -56,7 +57,7 @@ export class Leases<L extends Lease> {
   add(lease: L, claimedAt: number): void {
     this.#held.set(lease.lockToken, { lease, renewedAt: claimedAt });
     if (this.#hinted.delete(lease.lockToken)) void this.renewNow([lease.lockToken]);
-    if (this.#cancelAlarm === undefined && !this.#renewing) this.#arm(this.#params.leaseMs / 3);
+    if (this.#cancelAlarm === undefined) this.#arm(this.#params.leaseMs / 3);
   }
 
   /** Stops renewing a claim that was settled or released. */
@@ -108,29 +109,43 @@ export class Leases<L extends Lease> {
 
   stop(): void {
     this.#stopped = true;
-    this.#cancelAlarm?.();
-    this.#cancelAlarm = undefined;
+    this.#disarm();
     this.#held.clear();
   }
 
+  /** Replaces the alarm. */
   #arm(delayMs: number): void {
     const { clock } = this.#params;
+    this.#disarm();
     this.#cancelAlarm = clock.setTimer(delayMs, () => {
       this.#cancelAlarm = undefined;
       void this.#renewAll();
     });
   }
 
+  #disarm(): void {
+    this.#cancelAlarm?.();
+    this.#cancelAlarm = undefined;
+  }
+
   async #renewAll(): Promise<void> {
     if (this.#stopped || this.#held.size === 0) return;
     const { clock, leaseMs } = this.#params;
-    this.#renewing = true;
+    // Before the renewal: a slow response must not delay the renewal of claims that are made meanwhile.
+    this.#arm(leaseMs / 3);
     // Recent claims wait for the next renewal.
     const before = clock.monotonic() - leaseMs / 6;
-    const due = [...this.#held.values()].filter((held) => held.renewedAt <= before);
+    const due: Held<L>[] = [];
+    for (const held of this.#held.values()) {
+      if (held.renewedAt > before || held.isRenewing === true) continue;
+      held.isRenewing = true;
+      due.push(held);
+    }
     const allRenewed = await this.#renew(due);
-    this.#renewing = false;
-    if (!this.#stopped && this.#held.size > 0) this.#arm(allRenewed ? leaseMs / 3 : leaseMs / 20);
+    for (const held of due) held.isRenewing = false;
+    if (this.#stopped) return;
+    if (this.#held.size === 0) this.#disarm();
+    else if (!allRenewed) this.#arm(leaseMs / 20);
   }
 
   async #renew(due: readonly Held<L>[]): Promise<boolean> {
