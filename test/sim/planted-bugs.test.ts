@@ -25,12 +25,15 @@ it('a failing seed shrinks to a few decisions and a timeline that ends with the 
 
 it('the planted bugs include those that were found by hand before', () => {
   const faults = plantedBugs.map(({ bug }) => bug.fault);
-  // Handlers that start after their lease, clock steps that poison healthy work, and lost wake-ups.
+  // Handlers that start after their lease or after a cancel, steps of the clocks of workers and stores, lost wake-ups.
   expect(faults).toEqual(
     expect.arrayContaining([
       'a handler starts although its lease has ended',
       'a worker counts a lease from the response instead of the request',
       'a worker measures leases with the wall clock, which steps',
+      'alarms wait for the wall clock, which steps back',
+      'the clock of the store follows the steps of the wall clock',
+      'all handlers of a claimed batch start in one iteration of the event loop',
       'a commit does not wake a fetch that waits for work',
       'a due timer does not wake a fetch',
       'a new instance does not end a waiting fetch',

@@ -10,6 +10,11 @@ interface RegressionSeed {
 /** Add a seed with the fix of its bug: `npm run sim -- --seed <seed> --shrink` prints the decisions. */
 export const regressionSeeds: readonly RegressionSeed[] = [
   {
+    seed: 537,
+    found:
+      'a claim made while a renewal had no response was neither renewed nor ended by its worker',
+  },
+  {
     seed: 1303,
     decisions: [
       'start:t0#1',

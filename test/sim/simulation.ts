@@ -130,7 +130,11 @@ export class Simulation {
   ): Promise<Simulation> {
     // Broken stores change the schema. Some seeds begin with the schema of a new store, which has no triggers for limits.
     const isNew = options.bug !== undefined || world.seed % 4 === 0;
-    const opened = await openSimStore({ clock: world.store.clock, isNew });
+    const { clock } = world.store;
+    const opened = await openSimStore({
+      clock: options.bug?.breakStoreClock?.(clock) ?? clock,
+      isNew,
+    });
     return new Simulation(world, opened, options);
   }
 

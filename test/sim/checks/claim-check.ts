@@ -5,6 +5,7 @@ import type { WorkItem } from '../../../src/providers/contract/work-queue.ts';
 import type { NewInstance } from '../../../src/providers/contract/instances.ts';
 import type { ObservedCall } from '../engine/connection.ts';
 import type { SimProcess, World } from '../engine/scheduler.ts';
+import { TimerCheck } from './timer-check.ts';
 
 /** A lease on a work item or an instance. */
 interface Claim {
@@ -29,6 +30,11 @@ type Call<M extends keyof Provider> = Provider[M] extends (
   ? { readonly args: Args; readonly result: Result }
   : never;
 
+/** How long handlers of one event loop iteration may start. A cancel cannot arrive meanwhile. */
+const startSliceMs = 2;
+/** By when a worker notices that a lease has ended. */
+const noticeMs = 50;
+
 /** The key of a work item, as handlers see it in their idempotency key. */
 function itemKey(
   item: Pick<WorkItem, 'instanceId' | 'incarnation' | 'executionId' | 'operation'>,
@@ -47,6 +53,7 @@ export class ClaimCheck {
   readonly working = new Set<AbortSignal>();
   readonly #world: World;
   readonly #now: () => number;
+  readonly #timers: TimerCheck;
   readonly #byToken = new Map<string, Claim>();
   readonly #holders = new Map<string, Claim>();
   readonly #settled = new Set<string>();
@@ -59,6 +66,7 @@ export class ClaimCheck {
   constructor(world: World, now: () => number) {
     this.#world = world;
     this.#now = now;
+    this.#timers = new TimerCheck(world, now);
   }
 
   /** Observes a committed call. */
@@ -171,6 +179,10 @@ export class ClaimCheck {
     if (own.cancel) return world.violate(`${process.name} starts ${key}, which it got as canceled`);
     // It cannot check its lease after it was stopped in the middle of a step.
     if (process.stalledIn === world.steps) return;
+    if (process.iterationMs > startSliceMs) {
+      const ms = Math.round(process.iterationMs);
+      return world.violate(`${process.name} starts ${key} after ${ms} ms without the event loop`);
+    }
     if (own.isFree && !this.#settled.has(key)) {
       return world.violate(`${process.name} starts ${key} after it gave up its claim`);
     }
@@ -242,6 +254,28 @@ export class ClaimCheck {
     });
   }
 
+  /** The lease of a claim has ended, and the item has a new holder. The worker must abort the handler of the old claim. */
+  #expectAborted({ process, key, token }: Claim): void {
+    const signal = this.#signals.get(token);
+    if (signal === undefined) return;
+    const world = this.#world;
+    const check = (): void => {
+      const dueAt = process.at + noticeMs;
+      world.add(
+        process,
+        'has lost a lease',
+        () => {
+          if (!this.working.has(signal) || signal.aborted) return;
+          // It was stopped or computed, so its timers are as late as this step.
+          if (world.now > dueAt || process.stalledIn >= 0) check();
+          else world.violate(`${process.name} does not abort ${key} after its lease ended`);
+        },
+        noticeMs,
+      );
+    };
+    check();
+  }
+
   /** The new execution has a lock of its own: a claim from before the end is over. */
   #retried({ args, result }: Call<'retryInstances'>): void {
     for (const [index, { source }] of args[0].entries()) {
@@ -260,7 +294,10 @@ export class ClaimCheck {
       this.#world.violate(`${process.name} claims ${key} while ${holder.process.name} holds it`);
     }
     const hasExpired = holder !== undefined && !holder.isFree && holder.until <= this.#now();
-    if (hasExpired) this.#world.reached.add('fault leaseExpired');
+    if (hasExpired) {
+      this.#world.reached.add('fault leaseExpired');
+      this.#expectAborted(holder);
+    }
     const held: Claim = { ...claim, process, isFree: false };
     this.#holders.set(key, held);
     this.#byToken.set(claim.token, held);
@@ -268,17 +305,19 @@ export class ClaimCheck {
     this.#claimedBy.set(process, own.set(key, held));
   }
 
-  #claimAtInsert(
+  /** A turn of an execution was committed. Some of its work items are claimed by its process. */
+  #committedTurn(
     process: SimProcess,
-    instance: string,
-    turn: Pick<Turn, 'workItems'>,
+    execution: string,
+    turn: Pick<Turn, 'workItems' | 'events'>,
     claimed: readonly { readonly operation: number; readonly lockToken: string }[],
   ): void {
+    this.#timers.committed(execution, turn.events);
     for (const { operation, lockToken: token } of claimed) {
       const item = turn.workItems.find((one) => one.operation === operation);
       const until = this.#now() + (item?.claimMs ?? 0);
       if (item !== undefined) this.#expectNotPaused({ kind: 'activity', name: item.name });
-      this.#claim(process, { key: `${instance}.${operation}`, token, until, cancel: false });
+      this.#claim(process, { key: `${execution}.${operation}`, token, until, cancel: false });
     }
   }
 
@@ -294,7 +333,7 @@ export class ClaimCheck {
       const { instanceId, incarnation, firstTurn }: NewInstance = one;
       this.#instances.set(incarnation, instanceId);
       if (firstTurn === undefined) continue;
-      this.#claimAtInsert(process, `${instanceId}/${incarnation}/1`, firstTurn, created.claimed);
+      this.#committedTurn(process, `${instanceId}/${incarnation}/1`, firstTurn, created.claimed);
     }
   }
 
@@ -326,7 +365,7 @@ export class ClaimCheck {
       const claim = this.#write(lockToken, 'a turn was acked');
       if (claim !== undefined && !(keep === true && acked.kept === true)) claim.isFree = true;
       const execution = this.#executions.get(lockToken);
-      if (execution !== undefined) this.#claimAtInsert(process, execution, turn, acked.claimed);
+      if (execution !== undefined) this.#committedTurn(process, execution, turn, acked.claimed);
     }
   }
 
@@ -338,7 +377,7 @@ export class ClaimCheck {
       const { incarnation, executionId, turn } = ack;
       const instanceId = ack.instanceId ?? this.#instances.get(incarnation);
       const execution = `${instanceId}/${incarnation}/${executionId}`;
-      this.#claimAtInsert(process, execution, turn, acked.claimed);
+      this.#committedTurn(process, execution, turn, acked.claimed);
     }
   }
 

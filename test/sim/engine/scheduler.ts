@@ -42,6 +42,7 @@ export class SimProcess {
   #busyUntil = 0;
   #stoppedUntil = 0;
   #stalledMs = 0;
+  #iterationAt = 0;
 
   constructor(world: World, name: string) {
     this.#world = world;
@@ -70,6 +71,16 @@ export class SimProcess {
   /** Its time without the stalls inside steps, as its watchdog measures it. */
   get awakeMs(): number {
     return this.at - this.#stalledMs;
+  }
+
+  /** For how long its current step has used the CPU. */
+  get iterationMs(): number {
+    return this.awakeMs - this.#iterationAt;
+  }
+
+  /** A step begins. */
+  beginIteration(): void {
+    this.#iterationAt = this.awakeMs;
   }
 
   /** Uses the CPU. */
@@ -304,6 +315,7 @@ export class World {
     if (this.steps > maxSteps) this.violate(`it does not end within ${maxSteps} steps`);
     const process = next instanceof SimProcess ? next : next.process;
     this.current = process;
+    process.beginIteration();
     try {
       if (next instanceof SimProcess) {
         this.note(`${process.name} immediate`);

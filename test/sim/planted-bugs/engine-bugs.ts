@@ -15,7 +15,7 @@ import { Messages } from '../../../src/providers/sqlite/tables/messages.ts';
 import { WorkItems } from '../../../src/providers/sqlite/tables/work-items.ts';
 import { WakeUps } from '../../../src/providers/sqlite/wakeups/wake-ups.ts';
 import { MessageBatch } from '../../../src/replay/message-batch.ts';
-import { Slots } from '../../../src/runtime/activities/concurrency.ts';
+import { Slots, StartSlices } from '../../../src/runtime/activities/concurrency.ts';
 import { ActivityRun } from '../../../src/runtime/activities/activity-run.ts';
 import { Leases } from '../../../src/runtime/leases/leases.ts';
 import { TurnLifecycle } from '../../../src/runtime/turns/turn-lifecycle.ts';
@@ -75,6 +75,39 @@ export const engineBugs: readonly PlantedBug[] = [
     fault: 'a worker measures leases with the wall clock, which steps',
     breakClock: (clock, wall) => ({ ...clock, monotonic: () => wall.now() }),
     weather: { skewMs: 2_000, storeWakes: false, pollMs: 250, rates: { step: 0.1, stop: 0.012 } },
+  },
+  {
+    fault: 'alarms wait for the wall clock, which steps back',
+    breakClock: (clock, wall) => ({
+      ...clock,
+      setTimer: (delayMs, callback) => {
+        const at = wall.now() + delayMs;
+        let cancel = (): void => undefined;
+        const arm = (waitMs: number): void => {
+          cancel = clock.setTimer(waitMs, () => {
+            const leftMs = at - wall.now();
+            if (leftMs > 0) arm(leftMs);
+            else callback();
+          });
+        };
+        arm(delayMs);
+        return () => cancel();
+      },
+    }),
+    weather: { skewMs: 2_000, storeWakes: false, pollMs: 250, rates: { step: 0.1, stop: 0.012 } },
+  },
+  {
+    fault: 'the clock of the store follows the steps of the wall clock',
+    breakStoreClock: (clock) => {
+      const aheadMs = clock.now() - clock.monotonic();
+      return { ...clock, monotonic: () => clock.now() - aheadMs };
+    },
+    weather: { skewMs: 0, rates: { storeStep: 0.02 } },
+  },
+  {
+    fault: 'all handlers of a claimed batch start in one iteration of the event loop',
+    breakEngine: replace(StartSlices, 'admit', never),
+    weather: { burns: true },
   },
   {
     fault: 'a lost lease does not end its run',

@@ -13,6 +13,8 @@ export interface PlantedBug {
   readonly breakEngine?: () => () => void;
   /** Replaces the clock of each process. `wall` is the clock of its machine, which steps. */
   readonly breakClock?: (clock: Clock, wall: Clock) => Clock;
+  /** Replaces the clock of the store's machine. */
+  readonly breakStoreClock?: (clock: Clock) => Clock;
   /** Conditions under which it shows. */
   readonly weather?: Partial<Weather>;
 }
