@@ -30,6 +30,11 @@ export const regressionSeeds: readonly RegressionSeed[] = [
       'an onFail handler started after its lease had ended, because its run was read after the check',
   },
   {
+    seed: 1_024_651,
+    found:
+      'the checker did not know that a takeover also ends claims of processes that were taken over before',
+  },
+  {
     seed: 6546,
     found: 'a session that another process closed ended only at the next poll of the reaper',
   },

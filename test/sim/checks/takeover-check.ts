@@ -29,14 +29,17 @@ export class TakeoverCheck {
     if (method === 'unregisterProcess') this.#registered.delete(process.processId);
     if (method !== 'takeOverClaims') return;
     const { world, claims, model } = this.#params;
-    for (const processId of args[0] as readonly string[]) {
+    const processIds = args[0] as readonly string[];
+    // A request of a killed process may claim after its takeover. The next takeover ends that claim if it is also of a registered process.
+    const isOfRegistered = processIds.some((processId) => this.#registered.has(processId));
+    for (const processId of processIds) {
       const other = world.processes.get(processId);
       if (other?.isDead !== true) {
         world.violate(`${process.name} takes over the claims of ${processId}, which is alive`);
         continue;
       }
-      // A request of a killed process may claim after its takeover. The next takeover finds no process.
-      if (!this.#registered.delete(processId)) continue;
+      if (!isOfRegistered) continue;
+      this.#registered.delete(processId);
       claims.takenOver(other);
       model.takenOver(processId);
       this.#taken.push(processId);
