@@ -64,7 +64,7 @@ let shared: PostgresStore | undefined;
 async function openOnPostgres(): Promise<PostgresStore> {
   const schema = await pool.take();
   const clock = new FakeClock();
-  const provider = await pool.open(schema, { clock, poolSize: 2 });
+  const provider = await pool.open(schema, { clock, poolSize: 4 });
   const client = new pg.Client({
     connectionString: await pool.url(),
     options: `-c search_path=${schema}`,

@@ -62,6 +62,8 @@ const figures: readonly Limits[] = [
   { global: 3, rate: { limit: 20, perMs: 1_000, burst: 2, perKey: true } },
 ];
 
+const sharedRates = figures.filter(({ rate }) => rate?.perKey === false);
+
 /** Runs random operations on a store and checks each against the reference. Throws at the first difference. */
 export async function runLimitModel(
   store: ModelStore,
@@ -362,6 +364,28 @@ class LimitModel {
     await this.#store.provider.declareLimits({ buildId: randomToken(), definitions });
   }
 
+  /** Declarations that run beside claims must not give tokens of a rate back. */
+  async declareBesideClaims(): Promise<void> {
+    const name = this.#random.pick(this.#limited);
+    await this.#set(name, this.#random.pick(sharedRates));
+    for (let count = 0; count < 4; count++) await this.create();
+    this.#note(`declare ${name} beside:`);
+    const definitions = [{ kind: 'task', name, limits: {} } as const];
+    const over = new AbortController();
+    const declareUntilOver = async () => {
+      while (!over.signal.aborted)
+        await this.#store.provider.declareLimits({ buildId: 'beside', definitions });
+    };
+    const declaring = Array.from({ length: 3 }, declareUntilOver);
+    for (let round = 0; round < 5; round++) {
+      await this.#advance(this.#random.pick([40, 150]));
+      await this.claim();
+    }
+    over.abort();
+    await Promise.all(declaring);
+    await this.claim();
+  }
+
   async setBack(): Promise<void> {
     if (!this.#maySetBack) return;
     // An expired lease is live again after it, unless a claim of its task has revoked it. A claim that returns flagged runs
@@ -395,6 +419,7 @@ const operationsByWeight = (
     [1, 'pause'],
     [1, 'changeLimits'],
     [1, 'declare'],
+    [0.5, 'declareBesideClaims'],
     [0.3, 'setBack'],
   ] as const
 ).flatMap(([weight, operation]) => Array.from({ length: Math.round(weight * 3) }, () => operation));

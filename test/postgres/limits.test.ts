@@ -10,6 +10,7 @@ import {
   workItem,
 } from '../../src/testing/conformance/sample-data.ts';
 import { newTask } from '../../src/testing/conformance/task-helpers.ts';
+import { mostWithin } from '../crash/oracles/limit-ledger.ts';
 import { querySql } from './helpers/server.ts';
 import { temporaryStore } from './helpers/temporary-store.ts';
 
@@ -112,6 +113,45 @@ it('unlimited and limited tasks do not starve each other', async () => {
     names.push(...claimed.map(({ name }) => name));
   }
   expect(names.filter((name) => name === 'limited')).toHaveLength(20);
+});
+
+it.each([
+  ['a declaration', { limit: 20, perMs: 1_000, burst: 10, perKey: false }],
+  ['a changed rate', { limit: 40, perMs: 2_000, burst: 10, perKey: false }],
+])('%s that waits for a lock gives no tokens of a rate back', async (_, changed) => {
+  const rate = { limit: 20, perMs: 1_000, burst: 10, perKey: false };
+  const { url, open } = await temporaryStore();
+  const [worker, other] = [await open(), await open()];
+  await declare(worker, { global: 1 }, 'first');
+  await declare(worker, { rate });
+  await worker.createTasks(Array.from({ length: 200 }, (_, n) => newTask(`run ${n}`)));
+  const times: number[] = [];
+  const claimFor = async (ms: number) => {
+    for (const end = performance.now() + ms; performance.now() < end;) {
+      const items = await worker.fetchWorkItems({ ...fetch, max: 100 });
+      times.push(...items.map(({ nowMs }) => nowMs));
+    }
+  };
+  // A declaration locks the rows of its definitions by key. It waits for the first one, and then locks that of the rate.
+  const blocker = new pg.Client({ connectionString: url });
+  await blocker.connect();
+  await blocker.query(
+    'BEGIN; SELECT FROM perdure.limits ORDER BY definition_key LIMIT 1 FOR UPDATE',
+  );
+  const declared = other.declareLimits({
+    buildId: 'build',
+    definitions: [
+      { kind: 'task', name: 'first', limits: { global: 1 } },
+      { kind: 'task', name: 'task', limits: { rate: changed } },
+    ],
+  });
+  await claimFor(600);
+  await blocker.query('COMMIT');
+  await declared;
+  await claimFor(500);
+  await blocker.end();
+  expect(times.length).toBeGreaterThan(20);
+  expect(mostWithin(times, 1_000)).toBeLessThanOrEqual(rate.limit + rate.burst);
 });
 
 /** Acks, abandons, retries, cancels, terminates, deletes and pauses at random. */

@@ -273,6 +273,19 @@ export const brokenLimits: readonly BrokenProvider[] = [
     }),
   },
   {
+    fault: 'a declaration bounds the rate by a time from before its lock',
+    rejectedBy: 'rate/declarations-give-no-tokens-back',
+    override: ({ provider, db, clock }) => ({
+      async declareLimits(request) {
+        const sentAt = clock.now();
+        await new Promise((resolve) => setTimeout(resolve, 1));
+        const results = await provider.declareLimits(request);
+        db.prepare('UPDATE limits SET tat = min(tat, ?)').run((sentAt + 100) * 1_000);
+        return results;
+      },
+    }),
+  },
+  {
     fault: 'a newer declaration of an older build wins back',
     rejectedBy: 'limit/the-newest-build-wins',
     override: ({ provider, db }) => ({

@@ -76,7 +76,11 @@ async function keysOf(
   return wanted.map(({ kind, name }) => keyOf(kind, name, null));
 }
 
-/** Locks the limits of definitions. The instances of an orchestration that have begun before count from now on. */
+/**
+ * Locks the limits of definitions, and then reads the time. A time from before the lock is earlier than that of claims
+ * that were made meanwhile: a bound by it would give their tokens back. The instances of an orchestration that have begun
+ * before count from now on.
+ */
 async function lockRows(
   { beginLimits, limitRows }: LimitParts,
   scope: Scope,
@@ -88,6 +92,7 @@ async function lockRows(
     definitions.map(({ key }) => key),
     added,
   );
+  await scope.begin();
   const newKeys = new Set(rows.flatMap((row) => (row.isNew ? [row.definitionKey] : [])));
   const gates = definitions.filter(({ key, kind }) => kind === 'orchestration' && newKeys.has(key));
   await beginLimits.countBegun(
@@ -103,7 +108,6 @@ async function declare(
   buildId: string,
   declarations: readonly LimitDeclaration[],
 ): Promise<readonly DeclaredLimits[]> {
-  await scope.begin();
   const keys = await keysOf(store, scope, declarations);
   // A definition that never had limits stays unlimited.
   const added = keys.filter((_, index) => isAny(declarations[index]?.limits ?? {}));
@@ -143,7 +147,6 @@ async function set(
   scope: Scope,
   { kind, name, override, audit }: SetLimits,
 ): Promise<LimitsRecord> {
-  await scope.begin();
   const [key = 0] = await keysOf(store, scope, [{ kind, name }]);
   const [row] = await lockRows(store, scope, [{ kind, key }]);
   if (row === undefined) throw new Error(`The limits of ${JSON.stringify(name)} were not locked.`);

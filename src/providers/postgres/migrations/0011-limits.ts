@@ -12,7 +12,7 @@ const changing = (
 export const triggerWaitMs = 300;
 
 /**
- * Adds limits of definitions. The numbers in comments are those of the invariants L1 to L10 in `rules/limits.ts`.
+ * Adds limits of definitions. The numbers in comments are those of the invariants L1 to L11 in `rules/limits.ts`.
  *
  * Items of a limited definition have a lane: the queue of their key. Calls of a limited task are counted with its runs: their
  * `limit_key` is that of the task. Triggers count the places, so that no path that ends, returns or deletes an item can omit

@@ -403,6 +403,30 @@ export const limitLanes: Capability = {
       },
     },
     {
+      id: 'rate/declarations-give-no-tokens-back',
+      title: 'declarations that run beside claims give no tokens back',
+      async run(store) {
+        const limits = { rate: rateOf(10, 1_000) };
+        await declare(store, limits);
+        await createPlain(store, 100);
+        await claimExactly(store, 1);
+        const over = new AbortController();
+        const declareUntilOver = async () => {
+          while (!over.signal.aborted) await declare(store, limits);
+        };
+        const declaring = Array.from({ length: 3 }, declareUntilOver);
+        let claimed = 0;
+        for (let round = 0; round < 30; round += 1) {
+          await store.clock.advance(100);
+          claimed += (await store.claimWork()).length;
+        }
+        over.abort();
+        await Promise.all(declaring);
+        claimed += (await store.claimWork()).length;
+        assert.equal(claimed, 30);
+      },
+    },
+    {
       id: 'rate/a-token-ends-a-wait',
       title: 'a waiting fetch resolves when the next token is available',
       async run(store) {
