@@ -243,6 +243,57 @@ export const brokenLimits: readonly BrokenProvider[] = [
     override: (intact) => declaring(intact, ({ rate: _rate, ...limits }) => limits),
   },
   {
+    fault: 'the interval of a rate is rounded down to milliseconds',
+    rejectedBy: 'rate/odd-periods-are-never-exceeded',
+    override: ({ provider }) => ({
+      setLimits(request) {
+        const { rate, ...others } = request.override ?? {};
+        const rounded = rate && {
+          ...rate,
+          perMs: Math.floor(rate.perMs / rate.limit) * rate.limit,
+        };
+        const override = { ...others, ...(rounded && { rate: rounded }) };
+        return provider.setLimits({ ...request, override });
+      },
+    }),
+  },
+  {
+    fault: 'a lowered rate stops runs for as long as the tokens of the former one',
+    rejectedBy: 'rate/a-lowered-rate-counts-from-its-change',
+    override: ({ provider, db }) => ({
+      async setLimits(request) {
+        const record = await provider.setLimits(request);
+        db.exec('UPDATE limits SET tat = tat + 1000000; UPDATE lanes SET tat = tat + 1000000');
+        return record;
+      },
+    }),
+  },
+  {
+    fault: 'a limit per key of a newer build holds for new keys only',
+    rejectedBy: 'limit/lowering-a-key-stops-nothing',
+    override: ({ provider, db }) => ({
+      async declareLimits(request) {
+        const results = await provider.declareLimits(request);
+        db.exec('UPDATE lanes SET running = 0');
+        return results;
+      },
+    }),
+  },
+  {
+    fault: 'limits above 65,535 are cut',
+    rejectedBy: 'limit/the-largest-figures-hold',
+    override: ({ provider }) => ({
+      setLimits(request) {
+        const { global } = request.override ?? {};
+        const override = request.override && {
+          ...request.override,
+          ...(global != null && { global: Math.min(global, 65_535) }),
+        };
+        return provider.setLimits({ ...request, override });
+      },
+    }),
+  },
+  {
     fault: 'a rate per key counts for the whole definition',
     rejectedBy: 'rate/counts-per-key',
     override: (intact) =>

@@ -6,6 +6,8 @@ import { auditEntry } from '../../deletion-helpers.ts';
 import { only } from '../../expectations.ts';
 import {
   claimExactly,
+  complete,
+  createKeyed,
   createPlain,
   declare,
   limitedTask,
@@ -14,14 +16,33 @@ import {
   setLimits,
 } from '../../limit-helpers.ts';
 
+const dayMs = 86_400_000;
 const invalid: readonly Limits[] = [
   { global: 0 },
   { global: -1 },
   { perKey: 1.5 },
   { perKey: 1e9 },
+  { global: Number.NaN },
+  { global: 2 ** 53 },
   { rate: rateOf(0, 1_000) },
+  { rate: rateOf(-1, 1_000) },
+  { rate: rateOf(0.5, 1_000) },
+  { rate: rateOf(1e9, 1_000) },
   { rate: rateOf(1, 0) },
+  { rate: rateOf(1, 0.5) },
+  { rate: rateOf(1, 32 * dayMs) },
   { rate: rateOf(1, 1_000, { burst: -1 }) },
+  { rate: rateOf(1, 1_000, { burst: 0.5 }) },
+  { rate: rateOf(1, 1_000, { burst: 1e9 }) },
+  { rate: rateOf(1, 31 * dayMs, { burst: 100 }) },
+];
+
+/** The largest figures that are valid. */
+const largest: readonly Limits[] = [
+  { global: 1_000_000, perKey: 1_000_000 },
+  { rate: rateOf(1_000_000, 1_000, { burst: 1_000_000 }) },
+  { rate: rateOf(1_000_000, 31 * dayMs, { burst: 1_000_000, perKey: true }) },
+  { rate: rateOf(1, 31 * dayMs, { burst: 11 }) },
 ];
 
 export const limitDeclarations: Capability = {
@@ -125,6 +146,26 @@ export const limitDeclarations: Capability = {
           await assert.rejects(setLimits(store, limits), isInvalid);
         }
         assert.deepEqual((await limitsOf(store))?.effective, { global: 2 });
+      },
+    },
+    {
+      id: 'limit/the-largest-figures-hold',
+      title: 'the largest figures are stored, listed and admit runs',
+      async run(store) {
+        for (const [index, limits] of largest.entries()) {
+          await setLimits(store, { global: null, perKey: null, rate: null, ...limits });
+          assert.deepEqual((await limitsOf(store))?.effective, limits);
+          await createKeyed(store, `key${index}-`, 3);
+          await complete(store, await claimExactly(store, 3));
+          await store.clock.advance(1);
+        }
+        // The rate of 31 days has used 3 of its 12 tokens.
+        await createKeyed(store, 'last', 20);
+        await complete(store, await claimExactly(store, 9));
+        await store.clock.advance(31 * dayMs - 2);
+        await claimExactly(store, 0);
+        await store.clock.advance(1);
+        await claimExactly(store, 1);
       },
     },
     {

@@ -370,6 +370,61 @@ export const limitLanes: Capability = {
       },
     },
     {
+      id: 'rate/a-lowered-rate-counts-from-its-change',
+      title: 'after a rate is lowered, runs start by the new rate',
+      async run(store) {
+        for (const perKey of [false, true]) {
+          const key = perKey ? 'b' : 'a';
+          await setLimits(store, { rate: rateOf(10, 1_000, { burst: 4, perKey }) });
+          await createKeyed(store, key, 12);
+          await complete(store, await claimExactly(store, 5));
+          await setLimits(store, { rate: rateOf(1, 10_000, { perKey }) });
+          await store.clock.advance(499);
+          await claimExactly(store, 0);
+          await store.clock.advance(1);
+          await complete(store, await claimExactly(store, 1));
+          await store.clock.advance(9_999);
+          await claimExactly(store, 0);
+          await store.clock.advance(1);
+          await complete(store, await claimExactly(store, 1));
+          await setLimits(store, { rate: null });
+          await complete(store, await claimExactly(store, 5));
+          await store.clock.advance(20_000);
+        }
+      },
+    },
+    {
+      id: 'rate/odd-periods-are-never-exceeded',
+      title: 'rates whose interval is no whole number admit at most limit + burst in a period',
+      async run(store) {
+        for (const [limit, perMs, burst] of [
+          [7, 333, 2],
+          [3, 100, 0],
+          [11, 997, 5],
+        ] as const) {
+          await setLimits(store, { rate: rateOf(limit, perMs, { burst }) });
+          await createKeyed(store, `key${limit}-`, 5 * limit);
+          const times: number[] = [];
+          // Claims each token at the first time at which it is available.
+          while (times.length < 5 * limit) {
+            const items = await store.claimWork();
+            assert.ok(items.length > 0, 'a token is available at the time that is listed');
+            times.push(...items.map(() => store.clock.now()));
+            await complete(store, items);
+            await store.clock.advanceTo((await limitsOf(store))?.nextTokenAt ?? store.clock.now());
+          }
+          for (const from of times) {
+            const within = times.filter((at) => at >= from && at < from + perMs).length;
+            assert.ok(within <= limit + burst, `${within} of ${limit} + ${burst} in ${perMs} ms`);
+          }
+          const [first = 0, last = 0] = [times[0], times.at(-1)];
+          // One interval is rounded up to microseconds, and each claim to milliseconds.
+          assert.ok(last - first <= 5 * perMs, `${last - first} ms for five periods`);
+          await store.clock.advance(10_000);
+        }
+      },
+    },
+    {
       id: 'rate/a-raised-rate-counts-for-idle-keys',
       title: 'a key without runs gets tokens of a raised rate from the change on',
       async run(store) {

@@ -6,6 +6,7 @@ import { expectCommitted, expectLockLost, only } from '../../expectations.ts';
 import {
   claimExactly,
   complete,
+  countByKey,
   createKeyed,
   createPlain,
   declare,
@@ -322,6 +323,26 @@ export const limitPlaces: Capability = {
         await complete(store, items.slice(2, 3));
         await claimExactly(store, 1);
         await claimExactly(store, 0);
+      },
+    },
+    {
+      id: 'limit/lowering-a-key-stops-nothing',
+      title: 'a limit per key below what runs admits nothing of the key until fewer run',
+      async run(store) {
+        await declare(store, { perKey: 3 });
+        await createKeyed(store, 'a', 5);
+        await createKeyed(store, 'b', 1);
+        const items = await claimExactly(store, 4);
+        const ofA = items.filter(({ instanceId }) => instanceId.startsWith('a'));
+        assert.equal(ofA.length, 3);
+        // A newer build declares less.
+        await declare(store, { perKey: 1 }, 'newer');
+        await createKeyed(store, 'c', 2);
+        assert.deepEqual(countByKey(await store.claimWork()), { c: 1 });
+        await complete(store, ofA.slice(0, 2));
+        await claimExactly(store, 0);
+        await complete(store, ofA.slice(2));
+        assert.deepEqual(countByKey(await store.claimWork()), { a: 1 });
       },
     },
     {
