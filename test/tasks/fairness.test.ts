@@ -10,9 +10,15 @@ import { createMigratedDatabase } from '../postgres/helpers/migrated-database.ts
 import { makeGate, type Gate } from './gate.ts';
 
 // `npm run test:fairness` sets the full size.
-const queued = process.env['MODE'] === 'fairness' ? 100_000 : 2_000;
+const isFullSize = process.env['MODE'] === 'fairness';
+const queued = isFullSize ? 100_000 : 2_000;
 const perRequest = 5_000;
 const timeout = 600_000;
+
+/** Prints what a test measured. */
+function report(figures: object): void {
+  if (isFullSize) process.stderr.write(`${JSON.stringify(figures)}\n`);
+}
 
 async function createStore(kind: string): Promise<string> {
   if (kind === 'SQLite') {
@@ -66,7 +72,7 @@ describe.each(['SQLite', 'PostgreSQL'])('fairness on %s', (kind) => {
     ['keys and no limit', {}, places, 'b'],
   ] as const)(
     `a run of another key starts among the next places + 1, with ${queued} queued (%s)`,
-    async (_title, limits, activityConcurrency, other) => {
+    async (title, limits, activityConcurrency, other) => {
       const perdure = await Perdure.open(await createStore(kind));
       onTestFinished(() => perdure.close());
       const { gated, starts, endNext, endAll } = makeGatedTask(limits);
@@ -92,6 +98,7 @@ describe.each(['SQLite', 'PostgreSQL'])('fairness on %s', (kind) => {
         await expect.poll(() => starts.length, { interval: 2 }).toBe(places + ended);
       }
       const passedBy = starts.indexOf(other) - places;
+      report({ kind, title, queued, places, passedBy });
       expect(passedBy).toBeGreaterThanOrEqual(0);
       expect(passedBy).toBeLessThanOrEqual(places);
     },
@@ -128,6 +135,7 @@ describe.each(['SQLite', 'PostgreSQL'])('fairness on %s', (kind) => {
         const outcome = { kind: 'completed', payload: '1' } as const;
         await provider.ackWorkItems(items.map(({ lockToken }) => ({ lockToken, outcome })));
       }
+      report({ kind, max, claims, counts });
       for (const [key, weight] of Object.entries(weights)) {
         const share = (counts[key] ?? 0) / claims / (weight / 5);
         expect(share, `${key}: ${JSON.stringify(counts)}`).toBeGreaterThanOrEqual(0.95);
