@@ -40,4 +40,6 @@ for (const profile of profiles) {
   }
 }
 // Simulated crashes leave workers of dead processes behind, whose timers would keep this process alive.
+// exit() drops writes to a pipe that are pending.
+await new Promise((resolve) => process.stdout.write('', resolve));
 process.exit();

@@ -52,4 +52,6 @@ for (const { bug, seed } of wanted) {
   console.log(timeline(report).join('\n'));
   console.log(JSON.stringify({ decisionsBefore, decisions: report.decisions, runs }));
 }
+// exit() drops writes to a pipe that are pending.
+await new Promise((resolve) => process.stdout.write('', resolve));
 process.exit(missed === 0 ? 0 : 1);

@@ -146,5 +146,7 @@ async function main(): Promise<boolean> {
 // Processes of earlier seeds may still reject.
 process.on('unhandledRejection', () => undefined);
 const passed = await main();
+// exit() drops writes to a pipe that are pending.
+await new Promise((resolve) => process.stdout.write('', resolve));
 // Killed processes leave promises behind that never settle.
 process.exit(passed ? 0 : 1);

@@ -200,10 +200,11 @@ export interface ListLimitsParams {
  *   (lane/keys-are-only-text, lane/a-bad-key-is-rejected)
  * - admit at most `limit + burst` claims in any period of a rate, by GCRA, per definition or per key; each claim takes
  *   a token, also of a retry, and none is given back (rate/admits-a-burst-then-one-per-interval, rate/counts-per-key,
- *   rate/a-retry-takes-a-token, rate/a-key-keeps-its-rate-when-it-is-idle)
+ *   rate/a-retry-takes-a-token, rate/a-key-keeps-its-rate-when-it-is-idle, rate/odd-periods-are-never-exceeded)
  * - apply a new rate from its change on, and lose at most one interval to a clock that is set back
- *   (rate/a-raised-rate-counts-from-its-change, rate/a-raised-rate-counts-for-idle-keys,
- *   rate/a-clock-that-is-set-back-costs-one-interval)
+ *   (rate/a-raised-rate-counts-from-its-change, rate/a-lowered-rate-counts-from-its-change,
+ *   rate/a-raised-rate-counts-for-idle-keys, rate/a-clock-that-is-set-back-costs-one-interval)
+ * - give no tokens back when limits are declared again (rate/declarations-give-no-tokens-back)
  * - count its items in queue depths and in reports of unclaimed work (limit/queues-count-its-items)
  * - return in `inspectInstance` and `inspectInstances` which limit holds an item back
  *   (limit/inspection-shows-what-holds-an-item)
@@ -231,7 +232,8 @@ export interface LimitStore {
    *   other limits; a repeat of a build replaces its own declaration (limit/the-newest-build-wins)
    * - accept a declaration without limits, which stores nothing for a definition that is not limited
    *   (limit/a-newer-build-can-remove-it, limit/a-declaration-without-limits-stores-nothing)
-   * - reject figures out of range, changing nothing (limit/bad-figures-are-rejected)
+   * - reject figures out of range, changing nothing, and apply the largest valid ones (limit/bad-figures-are-rejected,
+   *   limit/the-largest-figures-hold)
    */
   declareLimits(request: {
     readonly buildId: string;
@@ -246,7 +248,7 @@ export interface LimitStore {
    *   (limit/an-operator-sets-single-figures)
    * - accept any definition, declared or not (limit/an-operator-can-limit-anything)
    * - stop nothing if a limit is lowered below what runs, and admit nothing until fewer run
-   *   (limit/lowering-stops-nothing)
+   *   (limit/lowering-stops-nothing, limit/lowering-a-key-stops-nothing)
    * - record the audit entry in the same transaction, unless nothing changed (limit/a-change-is-audited)
    */
   setLimits(request: SetLimits): Promise<LimitsRecord>;
