@@ -9,6 +9,10 @@ function withSql({ provider, db }: Intact, sql: string): Partial<Provider> {
 
 const endKeepsPlace = withoutEffect('instances_ended_places', 'instances');
 
+const keepsPendingPlaces = `CREATE TRIGGER IF NOT EXISTS keeps BEFORE DELETE ON instance_places
+  WHEN EXISTS (SELECT 1 FROM instances WHERE instance_key = OLD.instance_key AND status = 'pending')
+  BEGIN SELECT RAISE(IGNORE); END`;
+
 export const brokenBeginLimits: readonly BrokenProvider[] = [
   {
     fault: 'limits of orchestrations are not stored',
@@ -44,6 +48,27 @@ export const brokenBeginLimits: readonly BrokenProvider[] = [
     fault: 'a paused instance takes a place before it is resumed',
     rejectedBy: 'begin/a-paused-instance-does-not-take-the-place',
     override: (intact) => withSql(intact, 'DROP TRIGGER IF EXISTS instances_paused_places'),
+  },
+  {
+    fault: 'a moved start keeps its turn',
+    rejectedBy: 'begin/a-moved-start-gives-up-its-turn',
+    override: (intact) => withSql(intact, keepsPendingPlaces),
+  },
+  {
+    fault: 'a moved start keeps its place',
+    rejectedBy: 'begin/a-moved-start-frees-its-place',
+    override: (intact) => withSql(intact, keepsPendingPlaces),
+  },
+  {
+    fault: 'a moved start can be claimed although it is paused',
+    rejectedBy: 'begin/a-moved-start-stays-paused',
+    override: ({ provider, db }) => ({
+      async createInstances(instances) {
+        const results = await provider.createInstances(instances);
+        db.exec('UPDATE instance_locks SET definition_key = abs(definition_key)');
+        return results;
+      },
+    }),
   },
   {
     fault: 'the next execution of an instance gives up the place',

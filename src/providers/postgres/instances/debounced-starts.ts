@@ -91,9 +91,11 @@ async function move(
   const keyOf = await store.definitions.intern(scope, [{ kind: 'orchestration', name, version }]);
   const definitionKey = keyOf('orchestration', name, version);
   const dueAt = now + delayMs;
-  await store.movedStarts.moveInstance(tx, instanceKey, instance, {
+  const { isPaused } = row;
+  const hasFreedPlace = await store.movedStarts.moveInstance(tx, instanceKey, instance, {
     definitionKey,
     startsAt: dueAt,
+    isPaused,
   });
   await Promise.all([
     store.locks.refresh(tx, [instanceKey]),
@@ -101,6 +103,6 @@ async function move(
     store.instanceTags.replace(tx, { instanceKey, tags }),
     store.startKeys.moved(tx, { ...key, requestKey }, dueAt),
   ]);
-  effects.due('orchestrations', dueAt);
+  effects.due('orchestrations', hasFreedPlace ? now : dueAt);
   return instanceId;
 }

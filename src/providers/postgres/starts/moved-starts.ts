@@ -1,6 +1,7 @@
 import type { StoredMessage } from '../../../model/message.ts';
 import type { NewInstance } from '../../contract/instances.ts';
 import type { NewTask } from '../../contract/tasks.ts';
+import { queueKey } from '../../rules/pauses.ts';
 import type { TaskTimes } from '../../rules/starts.ts';
 import { taskOperation } from '../../shared/work-item-row.ts';
 import { keys, one, prepare } from '../driver/columns.ts';
@@ -47,23 +48,31 @@ export class MovedStarts {
 
   /**
    * Replaces the start of a locked orchestration whose lock no worker holds. The caller then refreshes its row in
-   * `instance_locks`.
+   * `instance_locks`. The instance gives up its place of a limit, or its turn for one: the first claim after the new due time
+   * lets it wait again. Returns whether it had a place.
    */
   async moveInstance(
     tx: Transaction,
     instanceKey: number,
     { inputHash, headers, start }: NewInstance,
-    { definitionKey, startsAt }: { readonly definitionKey: number; readonly startsAt: number },
-  ): Promise<void> {
+    to: {
+      readonly definitionKey: number;
+      readonly startsAt: number;
+      readonly isPaused: boolean;
+    },
+  ): Promise<boolean> {
+    const { definitionKey, startsAt, isPaused } = to;
     const { data, payload }: StoredMessage = start;
     const row = { instanceKey, definitionKey, inputHash, headers: headers ?? null };
-    const [, , changed] = await Promise.all([
+    const [, , changed, [moved]] = await Promise.all([
       tx.execute(...this.#sql.moveMessages({ instanceKey, startsAt })),
-      tx.execute(...this.#sql.moveLock({ instanceKey, definitionKey })),
+      tx.execute(...this.#sql.moveLock({ instanceKey, key: queueKey(definitionKey, isPaused) })),
       tx.execute(...this.#sql.setStart({ instanceKey, data, payload })),
-      tx.execute(...this.#sql.moveInstance({ ...row, runAt: startsAt })),
+      tx.query<{ limited: boolean }>(...this.#sql.moveInstance({ ...row, runAt: startsAt })),
     ]);
     mustChange(changed, 1);
+    if (moved?.limited !== true) return false;
+    return (await tx.execute(...this.#sql.freePlace({ instanceKey }))) > 0;
   }
 }
 
@@ -137,12 +146,10 @@ function statements(schema: string) {
       }) => `UPDATE ${messages} SET data = ${data}, payload = ${payload}
         WHERE instance_key = ${instanceKey} AND kind = 'start'`,
     ),
-    // The key of a paused instance is negative.
     moveLock: prepare(
       'perdure_move_instance_lock',
-      { instanceKey, definitionKey: one<number>('int') },
-      ({ instanceKey, definitionKey }) => `UPDATE ${schema}.instance_locks
-        SET definition_key = CASE WHEN definition_key < 0 THEN -(${definitionKey}) ELSE ${definitionKey} END
+      { instanceKey, key: one<number>('int') },
+      ({ instanceKey, key }) => `UPDATE ${schema}.instance_locks SET definition_key = ${key}
         WHERE instance_key = ${instanceKey}`,
     ),
     moveInstance: prepare(
@@ -158,7 +165,18 @@ function statements(schema: string) {
         row,
       ) => `UPDATE ${runs} SET definition_key = ${row.definitionKey}, input_hash = ${row.inputHash},
           headers = ${row.headers}, run_at = ${row.runAt}
-        WHERE instance_key = ${row.instanceKey}`,
+        WHERE instance_key = ${row.instanceKey}
+        RETURNING limited`,
+    ),
+    freePlace: prepare(
+      'perdure_free_moved_place',
+      { instanceKey },
+      ({ instanceKey }) => `WITH freed AS (
+          DELETE FROM ${schema}.instance_places WHERE instance_key = ${instanceKey}
+          RETURNING definition_key, lane, has_begun
+        )
+        INSERT INTO ${schema}.lane_signals (definition_key, lane, due, freed)
+        SELECT definition_key, lane, FALSE, 1 FROM freed WHERE has_begun`,
     ),
   };
 }

@@ -41,6 +41,7 @@ export class MovedStarts {
   readonly #moveMessages;
   readonly #setStart;
   readonly #moveInstance;
+  readonly #deletePlace;
 
   constructor(db: Database.Database) {
     // Execution 1: a retried run has started before.
@@ -57,9 +58,10 @@ export class MovedStarts {
          run_at = :runAt, expires_at = :expiresAt, on_fail = :onFail, on_fail_options = :onFailOptions
        WHERE instance_key = :instanceKey`,
     );
-    // The key of a paused instance is negative.
+    // The key of a paused instance is negative. That of one that waits for a place becomes positive.
     this.#moveLock = db.prepare<[{ instanceKey: number; definitionKey: number }]>(
-      `UPDATE instance_locks SET definition_key = iif(definition_key < 0, -:definitionKey, :definitionKey)
+      `UPDATE instance_locks SET definition_key = iif(
+         (SELECT paused_at FROM instances WHERE instance_key = :instanceKey) IS NULL, :definitionKey, -:definitionKey)
        WHERE instance_key = :instanceKey AND lock_token IS NULL AND ${isPending}`,
     );
     // Messages that wait for the start stay behind it: the order of equal times is that of their keys.
@@ -69,11 +71,14 @@ export class MovedStarts {
     this.#setStart = db.prepare<[string, string | null, number]>(
       `UPDATE orchestrator_queue SET data = ?, payload = ? WHERE instance_key = ? AND kind = 'start'`,
     );
-    this.#moveInstance = db.prepare<[MovedInstance]>(
-      `UPDATE instances SET definition_key = :definitionKey, input_hash = :inputHash, headers = :headers,
-         run_at = :runAt
-       WHERE instance_key = :instanceKey`,
-    );
+    this.#moveInstance = db
+      .prepare<[MovedInstance], 0 | 1>(
+        `UPDATE instances SET definition_key = :definitionKey, input_hash = :inputHash, headers = :headers,
+           run_at = :runAt
+         WHERE instance_key = :instanceKey RETURNING limited`,
+      )
+      .pluck();
+    this.#deletePlace = db.prepare<[number]>('DELETE FROM instance_places WHERE instance_key = ?');
   }
 
   /** Replaces the start of a task run. */
@@ -105,7 +110,10 @@ export class MovedStarts {
     return true;
   }
 
-  /** Replaces the start of an orchestration. The caller then refreshes its row in `instance_locks`. */
+  /**
+   * Replaces the start of an orchestration. The caller then refreshes its row in `instance_locks`. The instance gives up its
+   * place of a limit, or its turn for one: the first claim after the new due time lets it wait again.
+   */
   moveInstance(
     instanceKey: number,
     { inputHash, headers, start }: NewInstance,
@@ -115,7 +123,8 @@ export class MovedStarts {
     this.#moveMessages.run(startsAt, instanceKey);
     mustChangeOne(this.#setStart.run(start.data, start.payload, instanceKey));
     const row = { instanceKey, definitionKey, inputHash, headers: headers ?? null };
-    mustChangeOne(this.#moveInstance.run({ ...row, runAt: startsAt }));
+    const limited = this.#moveInstance.get({ ...row, runAt: startsAt });
+    if (limited === 1) this.#deletePlace.run(instanceKey);
     return true;
   }
 }

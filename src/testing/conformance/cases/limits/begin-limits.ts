@@ -46,6 +46,16 @@ async function end(store: StoreUnderTest, instanceId: string): Promise<void> {
   }
 }
 
+/** Requests a debounced start. All requests have the same key. */
+async function debounce(
+  { provider }: StoreUnderTest,
+  id: string,
+  { requestKey, delayMs }: { readonly requestKey: string; readonly delayMs: number },
+): Promise<void> {
+  const start = newInstance(id, { debounce: { key: 'key', requestKey }, delayMs });
+  await provider.createInstances([start]);
+}
+
 async function running({ provider }: StoreUnderTest): Promise<number> {
   const { records } = await provider.listLimits({ limit: 10, only: sample });
   return only(records, 'limited definition').running;
@@ -289,6 +299,71 @@ export const beginLimits: Capability = {
         assert.deepEqual(await store.claim(), []);
         await end(store, 'c');
         assert.deepEqual(await beginAll(store), ['b']);
+      },
+    },
+    {
+      id: 'begin/a-moved-start-gives-up-its-turn',
+      title: 'a debounced instance that waits for a place and is moved takes none before it is due',
+      async run(store) {
+        await limit(store, { global: 1 });
+        await createAll(store, ['a']);
+        assert.deepEqual(await beginAll(store), ['a']);
+        await debounce(store, 'deb', { requestKey: '1', delayMs: 0 });
+        assert.deepEqual(await store.claim(), []);
+        assert.equal((await store.provider.inspectTurn('deb'))?.waitingKey, '');
+        await debounce(store, 'again', { requestKey: '2', delayMs: 3_600_000 });
+        assert.equal((await store.provider.inspectTurn('deb'))?.waitingKey, null);
+        await createAll(store, ['c']);
+        await end(store, 'a');
+        assert.deepEqual(await beginAll(store), ['c']);
+        await store.clock.advance(3_600_000);
+        assert.deepEqual(await store.claim(), []);
+        assert.equal((await store.provider.inspectTurn('deb'))?.waitingKey, '');
+        await end(store, 'c');
+        assert.deepEqual(await beginAll(store), ['deb']);
+        assert.equal(await running(store), 1);
+      },
+    },
+    {
+      id: 'begin/a-moved-start-frees-its-place',
+      title:
+        'a debounced instance that is moved frees the place of its first claim, and wakes a worker',
+      async run(store) {
+        await limit(store, { global: 1 });
+        await debounce(store, 'deb', { requestKey: '1', delayMs: 0 });
+        const { lockToken } = await store.claimOne();
+        const handBack = { lockToken, delayMs: 60_000, giveBackClaim: true };
+        assert.deepEqual(await store.provider.abandonOrchestrationItems([handBack]), [true]);
+        await createAll(store, ['c']);
+        assert.deepEqual(await store.claim(), []);
+        const waiting = store.claim({ waitMs: 60_000 });
+        await debounce(store, 'again', { requestKey: '2', delayMs: 3_600_000 });
+        const claimed = await withTimeLimit(waiting, 'after the move');
+        assert.deepEqual(ids(claimed), ['c']);
+        for (const item of claimed) await store.commit(item, { events: [event('begun')] });
+        assert.equal(await running(store), 1);
+        await store.clock.advance(3_600_000);
+        await end(store, 'c');
+        assert.deepEqual(await beginAll(store), ['deb']);
+        assert.equal(await running(store), 1);
+      },
+    },
+    {
+      id: 'begin/a-moved-start-stays-paused',
+      title: 'a paused debounced instance that is moved is not claimed before its resume',
+      async run(store) {
+        await limit(store, { global: 1 });
+        await createAll(store, ['a']);
+        assert.deepEqual(await beginAll(store), ['a']);
+        await debounce(store, 'deb', { requestKey: '1', delayMs: 0 });
+        assert.deepEqual(await store.claim(), []);
+        await pause(store, 'deb');
+        await debounce(store, 'again', { requestKey: '2', delayMs: 1_000 });
+        await store.clock.advance(1_000);
+        await end(store, 'a');
+        assert.deepEqual(await store.claim(), []);
+        await resume(store, 'deb');
+        assert.deepEqual(await beginAll(store), ['deb']);
       },
     },
     {
