@@ -1,5 +1,5 @@
 import pg from 'pg';
-import { expect, it } from 'vitest';
+import { expect, it, onTestFinished } from 'vitest';
 import type { Limits } from '../../src/providers/contract/limits.ts';
 import type { Provider } from '../../src/providers/contract/provider.ts';
 import type { WorkItem } from '../../src/providers/contract/work-queue.ts';
@@ -153,6 +153,44 @@ it.each([
   expect(times.length).toBeGreaterThan(20);
   expect(mostWithin(times, 1_000)).toBeLessThanOrEqual(rate.limit + rate.burst);
 });
+
+/** A connection with an open transaction. */
+async function openBlocker(url: string) {
+  const blocker = new pg.Client({ connectionString: url, options: '-c search_path=perdure' });
+  await blocker.connect();
+  onTestFinished(() => blocker.end());
+  await blocker.query('BEGIN');
+  const waiting = `SELECT FROM pg_stat_activity
+    WHERE wait_event_type = 'Lock' AND datname = current_database()`;
+  const untilLockWait = async (): Promise<void> => {
+    await expect.poll(async () => (await blocker.query(waiting)).rows).toHaveLength(1);
+  };
+  return { blocker, untilLockWait };
+}
+
+it.each([
+  ['global limit', { global: 10 }, 'global_limit'],
+  ['limit per key', { perKey: 10 }, 'key_limit'],
+])(
+  'a %s of an orchestration that is lowered while a claim waits for its row holds for the claim',
+  async (_, limits, column) => {
+    const { url, open } = await temporaryStore();
+    const provider = await open({ listen: false });
+    await provider.declareLimits({
+      buildId: 'build',
+      definitions: [{ kind: 'orchestration', name: 'sample', limits }],
+    });
+    // The first claim learns that there are limits.
+    expect(await provider.fetchOrchestrationItems(fetch)).toEqual([]);
+    await provider.createInstances(Array.from({ length: 6 }, (_, n) => newInstance(`i ${n}`)));
+    const { blocker, untilLockWait } = await openBlocker(url);
+    await blocker.query(`UPDATE limits SET ${column} = 1`);
+    const claiming = provider.fetchOrchestrationItems(fetch);
+    await untilLockWait();
+    await blocker.query('COMMIT');
+    expect(await claiming).toHaveLength(1);
+  },
+);
 
 /** Acks, abandons, retries, cancels, terminates, deletes and pauses at random. */
 async function disturb(provider: Provider, ids: readonly string[], random: () => number) {

@@ -16,7 +16,7 @@ import type { HoldingLimit, Lane, LimitOverride, Limits, RateLimit } from '../co
  * L7.  `ready` of a lane may be too true, never too false.
  * L8.  An enqueue locks no shared row (PostgreSQL).
  * L9.  Lanes change only under the row of their definition. SQLite: there is one writer.
- * L10. Items are read after that row is locked, in a later snapshot.
+ * L10. Items and limits are read after that row is locked, in a later snapshot.
  * L11. The time that moves or bounds the account of a rate is read after that row is locked, so it never precedes the last
  *      claim. A bound by an earlier time would give tokens back.
  */

@@ -12,11 +12,12 @@ interface Gate {
   /** Of the name without a version. */
   readonly definitionKey: number;
   readonly name: string;
-  readonly global: number | null;
-  readonly perKey: number | null;
 }
 
+/** The row of a limited orchestration, read after its lock. */
 interface LockedGate {
+  readonly global: number | null;
+  readonly perKey: number | null;
   readonly running: number;
   readonly vclock: number;
 }
@@ -149,9 +150,11 @@ export class BeginLimits {
   }
 
   async #admitOne(tx: Transaction, gate: Gate, max: number): Promise<void> {
-    const { definitionKey, global, perKey } = gate;
+    const { definitionKey } = gate;
+    // Not with the gates: those were read before the lock, and the limits may have been lowered meanwhile.
     const [locked] = await tx.query<LockedGate>(...this.#sql.state({ definitionKey }));
     if (locked === undefined) return;
+    const { global, perKey } = locked;
     const free = Math.min(max, global === null ? max : global - locked.running);
     if (free <= 0) return;
     const rows = await tx.query<WaitingLane>(
@@ -258,7 +261,7 @@ function statements(schema: string) {
     gates: prepare(
       'perdure_begin_limits',
       {},
-      () => `SELECT definition_key AS "definitionKey", name, global_limit AS "global", key_limit AS "perKey"
+      () => `SELECT definition_key AS "definitionKey", name
         FROM ${limits} AS lim CROSS JOIN LATERAL (
         SELECT kind, name FROM ${schema}.definitions AS one WHERE one.definition_key = lim.definition_key LIMIT 1) AS named
         WHERE kind = 'orchestration'
@@ -292,7 +295,8 @@ function statements(schema: string) {
       'perdure_begin_limit',
       { definitionKey },
       ({ definitionKey }) =>
-        `SELECT running, vclock FROM ${limits} WHERE definition_key = ${definitionKey}`,
+        `SELECT global_limit AS "global", key_limit AS "perKey", running, vclock FROM ${limits}
+        WHERE definition_key = ${definitionKey}`,
     ),
     holdBack: prepare(
       'perdure_hold_back_beginnings',
