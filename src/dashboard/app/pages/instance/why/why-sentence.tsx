@@ -69,8 +69,9 @@ function tellWait(wait: Exclude<Wait, StateWait>, why: Why): Told {
       return {
         sentence: (
           <>
-            Waits to begin: <b>{wait.running}</b> instances of <bdi>{wait.name}</bdi> have begun,
-            and its limits allow no more
+            Waits to begin: <b>{wait.running}</b> {wait.running === 1 ? 'instance' : 'instances'} of{' '}
+            <bdi>{wait.name}</bdi> {wait.running === 1 ? 'has' : 'have'} begun, and its limits allow
+            no more
             {wait.key !== undefined && (
               <>
                 {' '}
@@ -225,6 +226,8 @@ function tellEvent(wait: Extract<Wait, { kind: 'event' }>, why: Why): Told {
 
 /** The waits that the sentence does not name. */
 function restOf(wait: Wait, why: Why): string | undefined {
+  // The only other wait of a debounced run is its own work, which the sentence names.
+  if (wait.kind === 'debounced') return undefined;
   const isTimerNamed = wait.kind === 'event' && why.waits.some(({ kind }) => kind === 'timer');
   const others = why.waits.length + why.more - 1 - (isTimerNamed ? 1 : 0);
   if (others <= 0) return undefined;

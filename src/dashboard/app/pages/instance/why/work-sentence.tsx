@@ -1,4 +1,5 @@
 import type { JSX } from 'preact';
+import { now } from '../../../state/clock.ts';
 import { plural } from '../../../words/format.ts';
 import { periodText } from '../../../words/limits.ts';
 import { ago, until } from '../../../words/sentence.ts';
@@ -95,6 +96,16 @@ function tellQueued(wait: WorkWait, name: JSX.Element): Told {
     case 'queued':
     case undefined:
     default:
+      if (wait.nextTryAt !== undefined && wait.nextTryAt > now.value) {
+        return {
+          sentence: (
+            <>
+              {name} starts <b>{until(wait.nextTryAt)}</b>.
+            </>
+          ),
+          consequence: 'It uses no worker until then.',
+        };
+      }
       return {
         sentence: <>{name} is queued and waits for a worker.</>,
         consequence: 'The next free worker claims it.',
@@ -133,7 +144,7 @@ function tellLimited({ limit, key }: WorkWait, name: JSX.Element): Told {
     sentence: (
       <>
         {name} waits for a place{limit?.by === 'perKey' && ofKey}: <b>{limit?.running ?? 0}</b> of{' '}
-        <b>{limit?.max ?? 0}</b> are in use.
+        <b>{limit?.max ?? 0}</b> {limit?.max === 1 ? 'is' : 'are'} in use.
       </>
     ),
     consequence: joined(
@@ -145,5 +156,6 @@ function tellLimited({ limit, key }: WorkWait, name: JSX.Element): Told {
 
 function aheadOf(ahead: number): string | undefined {
   if (ahead === 0) return undefined;
-  return `${ahead >= 1_000 ? '1,000 or more' : ahead} of the same key start before it.`;
+  if (ahead === 1) return '1 run of the same key starts before it.';
+  return `${ahead >= 1_000 ? '1,000 or more' : ahead} runs of the same key start before it.`;
 }
