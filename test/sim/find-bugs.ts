@@ -1,11 +1,13 @@
 /**
- * `npm run sim:bugs`: searches for each planted bug from seed 1 on, up to `--seeds` (default 2,000). `--recorded` begins
- * with the seed that found it before. Prints one line of JSON per bug. `--shrink <fault>` prints the smallest run that
- * shows one of them.
+ * `npm run sim:bugs`: searches for each planted bug, in `--seeds` seeds (default 2,000) from seed `--from` (default 1) on.
+ * `--recorded` begins with the seed that found it before. `--only <text>` searches for all bugs whose fault contains the
+ * text, also those that are not recorded as found. Prints one line of JSON per bug. `--shrink <fault>` prints the smallest
+ * run that shows one of them.
  */
 import { parseArgs } from 'node:util';
 import type { PlantedBug } from './planted-bugs/planted-bug.ts';
-import { plantedBugs } from './planted-bugs/planted-bugs.ts';
+import { foundBy } from './planted-bugs/found-by.ts';
+import { allBugs } from './planted-bugs/planted-bugs.ts';
 import { shrink, timeline } from './shrink.ts';
 import { simulate } from './simulation.ts';
 
@@ -14,6 +16,8 @@ const { values } = parseArgs({
     seeds: { type: 'string', default: '2000' },
     recorded: { type: 'boolean', default: false },
     shrink: { type: 'string' },
+    only: { type: 'string', multiple: true },
+    from: { type: 'string', default: '1' },
   },
 });
 
@@ -33,15 +37,20 @@ async function find(bug: PlantedBug, seeds: Iterable<number>): Promise<Finding> 
 
 function* range(most: number, first?: number): Generator<number> {
   if (first !== undefined) yield first;
-  for (let seed = 1; seed <= most; seed++) yield seed;
+  const from = Number(values.from);
+  for (let seed = from; seed < from + most; seed++) yield seed;
 }
 
 // Broken code may reject anywhere.
 process.on('unhandledRejection', () => undefined);
 let missed = 0;
-const wanted = plantedBugs.filter(({ bug }) => (values.shrink ?? bug.fault) === bug.fault);
-for (const { bug, seed } of wanted) {
-  const seeds = range(Number(values.seeds), values.recorded ? seed : undefined);
+const isWanted = ({ fault }: PlantedBug): boolean => {
+  if (values.shrink !== undefined) return fault === values.shrink;
+  if (values.only !== undefined) return values.only.some((text) => fault.includes(text));
+  return foundBy[fault] !== undefined;
+};
+for (const bug of allBugs.filter((one) => isWanted(one))) {
+  const seeds = range(Number(values.seeds), values.recorded ? foundBy[bug.fault] : undefined);
   const finding = await find(bug, seeds);
   if (finding.seed === undefined) missed += 1;
   if (values.shrink === undefined || finding.seed === undefined) {

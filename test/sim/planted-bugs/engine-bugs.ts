@@ -21,6 +21,9 @@ import { Leases } from '../../../src/runtime/leases/leases.ts';
 import { TurnLifecycle } from '../../../src/runtime/turns/turn-lifecycle.ts';
 import { WarmCache } from '../../../src/runtime/turns/warm-cache.ts';
 import { Completions } from '../../../src/runtime/turns/completions.ts';
+import { Sweeper } from '../../../src/management/sweeper.ts';
+import { StreamRows } from '../../../src/providers/sqlite/tables/stream-rows.ts';
+import { Emitter } from '../../../src/runtime/activities/emitter.ts';
 import { Scheduler } from '../../../src/schedules/scheduler.ts';
 import type { PlantedBug } from './planted-bug.ts';
 
@@ -289,6 +292,18 @@ export const engineBugs: readonly PlantedBug[] = [
         },
     ),
     weather: { hosts: 1 },
+  },
+  {
+    fault: 'ended instances are never swept',
+    breakEngine: replace(Sweeper, 'start', never),
+  },
+  {
+    fault: 'chunks are not stored',
+    breakEngine: replace(StreamRows, 'append', never),
+  },
+  {
+    fault: 'a run ends before its chunks are stored',
+    breakEngine: replace(Emitter, 'drain', () => () => Promise.resolve()),
   },
   {
     fault: 'a withdrawn operation is not canceled',

@@ -148,4 +148,8 @@ export const foundBy: Readonly<Record<string, number>> = {
   'the children of a terminated instance are not asked to stop': 65,
   'a cancel request reaches abandoned work': 42,
   'an instance becomes canceled while its work runs': 51,
+  'ended instances are never swept': 85,
+  'chunks are not stored': 145,
+  'a run ends before its chunks are stored': 25,
+  'chunks are deleted by their first read': 132,
 };

@@ -4,14 +4,18 @@ import { engineBugs } from './engine-bugs.ts';
 import { foundBy } from './found-by.ts';
 import type { PlantedBug } from './planted-bug.ts';
 
-/** Bugs that the simulation must find, with the first seed that found each. */
-export const plantedBugs: readonly { readonly bug: PlantedBug; readonly seed: number }[] = [
+/** All guards that can be removed: of the engine, and the broken variants of the store in other suites. */
+export const allBugs: readonly PlantedBug[] = [
   ...engineBugs,
   ...[...removedGuards, ...brokenProviders].map(({ fault, override }): PlantedBug => ({
     fault,
     breakStore: override,
   })),
-].flatMap((bug) => {
-  const seed = foundBy[bug.fault];
-  return seed === undefined ? [] : [{ bug, seed }];
-});
+];
+
+/** Bugs that the simulation must find, with the first seed that found each. */
+export const plantedBugs: readonly { readonly bug: PlantedBug; readonly seed: number }[] =
+  allBugs.flatMap((bug) => {
+    const seed = foundBy[bug.fault];
+    return seed === undefined ? [] : [{ bug, seed }];
+  });

@@ -1,6 +1,8 @@
+import type Database from 'better-sqlite3';
 import { isPerdureError, ProviderError } from '../../../src/model/failures/errors.ts';
 import { flow } from '../../../src/flows.ts';
 import { task } from '../../../src/tasks/task.ts';
+import type { ObservedCall } from '../engine/connection.ts';
 import type { Definitions } from '../engine/fleet.ts';
 import type { SimProcess } from '../engine/scheduler.ts';
 import type { Simulation } from '../simulation.ts';
@@ -12,6 +14,24 @@ const retry = { maxAttempts: 3, initialDelay: 20 } as const;
 const failingTop = 6;
 const overlaps = ['skip', 'allow', 'buffer', 'cancelRunning'] as const;
 
+/** Retention of ended runs of the schedule. */
+const keepMs = 400;
+const sweepMs = 1_000;
+/** A sweeper waits up to a tenth of the interval longer, and a sweep takes several calls. */
+const sweepSlackMs = 800;
+/** The clock of a sweeper is an estimate of the store's. */
+const clockErrorMs = 5;
+/** With these faults, a sweeper may hold its lease of a minute without sweeping. */
+const delaysSweeps = ['kill', 'gracefulStop', 'failBefore', 'failAfter', 'slow', 'stop'] as const;
+
+/** Errors of jobs that faults explain: a client that is suspended for long loses its session, and with it its jobs. */
+const faultCodes: ReadonlySet<string> = new Set(['SESSION_CLOSED']);
+
+interface EndedTick {
+  readonly id: string;
+  readonly endedAt: number;
+}
+
 /** Flows, schedules with retention, and jobs with sessions and streams. */
 export class AttachedWork implements WorkPart {
   readonly #simulation: Simulation;
@@ -20,6 +40,9 @@ export class AttachedWork implements WorkPart {
   #hasSchedule = false;
   #isTriggered = false;
   #putAt = Infinity;
+  /** The ends of the runs of the schedule, by the store's clock. */
+  readonly #endedAt = new Map<string, number>();
+  #selectEnded: Database.Statement<[], EndedTick> | undefined;
 
   constructor(simulation: Simulation) {
     this.#simulation = simulation;
@@ -41,8 +64,11 @@ export class AttachedWork implements WorkPart {
       async (ctx, input: string) => {
         claims.started(process, ctx.idempotencyKey, ctx.signal);
         for (let chunk = 0; chunk < chunkCount; chunk++) {
-          await ctx.emit(chunk);
-          await pass();
+          const emitted = ctx.emit(chunk);
+          // The attempt ends only after its last chunk is stored, although the handler does not await it.
+          if (chunk === chunkCount - 1) emitted.catch(() => undefined);
+          else await emitted;
+          if (chunk < chunkCount - 1) await pass();
           ctx.throwIfCanceled();
         }
         return `c:${input}`;
@@ -54,8 +80,8 @@ export class AttachedWork implements WorkPart {
       this.#ticks += 1;
       await pass();
     });
-    const policies = [{ names: 'tick', keepFor: 400 }];
-    const retention = { policies, interval: '1s' };
+    const policies = [{ names: 'tick', keepFor: keepMs }];
+    const retention = { policies, interval: sweepMs };
     return { tasks: [chatty, tick], flows: [this.#diamond(pass)], retention };
   }
 
@@ -157,21 +183,75 @@ export class AttachedWork implements WorkPart {
             // A repeated attempt, or a commit with an unknown outcome, emits chunks again.
             const distinct = chunks.filter((chunk, index) => chunk !== chunks[index - 1]);
             const last = distinct.slice(-chunkCount).join();
-            if (last !== '0,1,2') world.violate(`job ${id} streamed ${chunks.join()}`);
+            const isRight = last === '0,1,2' && (!this.#isCalm || chunks.length === chunkCount);
+            if (!isRight) world.violate(`job ${id} streamed ${chunks.join()}`);
           }
           // The drain waits for the job that its caller has left.
           if (drains) await session.shutdown('graceful');
           world.reached.add(`program session ${drains ? 'drained' : 'closed'}`);
         } catch (error) {
           if (error instanceof ProviderError || !isPerdureError(error)) throw error;
-          // A client that is stopped for long loses its session; an attempt can fail for good.
           world.note(`job ${id} ended with ${error.code}`);
+          if (this.#isCalm || !faultCodes.has(error.code)) {
+            world.violate(`job ${id} ended with ${error.code}`);
+          }
+          world.reached.add(`job ${error.code}`);
         } finally {
           await session.close();
         }
         this.#open.delete(id);
       },
     );
+  }
+
+  /** No fault explains an error or a repeated attempt. */
+  get #isCalm(): boolean {
+    const { rates, burns } = this.#simulation.weather;
+    return Object.keys(rates).length === 0 && !burns;
+  }
+
+  observe({ method, args, result }: ObservedCall): void {
+    if (!this.#hasSchedule) return;
+    if (method === 'deleteInstancesAtomic') this.#expectKept(args, result);
+    for (const { id, endedAt } of this.#endedTicks()) this.#endedAt.set(id, endedAt);
+  }
+
+  /** No run of the schedule is deleted before its time. */
+  #expectKept(args: readonly unknown[], result: unknown): void {
+    const { world } = this.#simulation;
+    const trees = args[0] as readonly { readonly instanceIds: readonly string[] }[];
+    const results = result as readonly { readonly kind: string }[];
+    for (const [index, { instanceIds }] of trees.entries()) {
+      const endedAt = this.#endedAt.get(instanceIds.at(-1) ?? '');
+      if (endedAt === undefined || results[index]?.kind !== 'deleted') continue;
+      const ageMs = (world.storeNow?.() ?? 0) - endedAt;
+      if (ageMs < keepMs - clockErrorMs)
+        world.violate(`a run of the schedule was deleted ${ageMs} ms after its end`);
+    }
+  }
+
+  /** All ended runs of the schedule are deleted in time. */
+  #expectSwept(): void {
+    const { world, weather } = this.#simulation;
+    const isDelayed =
+      delaysSweeps.some((fault) => weather.rates[fault] !== undefined) ||
+      weather.stalls ||
+      world.reached.has('fault block');
+    if (isDelayed) return;
+    const oldest = (world.storeNow?.() ?? 0) - keepMs - sweepMs - sweepSlackMs;
+    world.reached.add('program retention');
+    for (const { id, endedAt } of this.#endedTicks()) {
+      if (endedAt < oldest)
+        world.violate(`${id} is kept ${oldest - endedAt} ms after retention should delete it`);
+    }
+  }
+
+  #endedTicks(): readonly { readonly id: string; readonly endedAt: number }[] {
+    this.#selectEnded ??= this.#simulation.store.db.prepare<[], EndedTick>(
+      `SELECT instance_id AS id, ended_at AS endedAt FROM instances
+       WHERE instance_id LIKE 'every@%' AND ended_at IS NOT NULL`,
+    );
+    return this.#selectEnded.all();
   }
 
   heal(): void {
@@ -192,6 +272,7 @@ export class AttachedWork implements WorkPart {
         if (this.#ticks === 0 && world.now > lateAt) {
           world.violate('the schedule started no run');
         }
+        this.#expectSwept();
         await client.schedules.delete('every');
         this.#open.delete('schedule');
       },
