@@ -32,7 +32,9 @@ function figuresOf(
 ): LimitFigures {
   const entries = gauges.map((gauge) => [
     gauge,
-    Object.fromEntries(samplesOf(gauge).map(([kind, name, value]) => [`${kind} ${name}`, value])),
+    Object.fromEntries(
+      samplesOf(gauge).map(([kind, name, value]) => [[kind, name].join(' '), value]),
+    ),
   ]);
   return Object.fromEntries(entries) as LimitFigures;
 }
@@ -45,7 +47,7 @@ function openCollector() {
   onTestFinished(() => meterProvider.shutdown());
   return {
     telemetry: otel({ meterProvider, tracerProvider: false }),
-    async collect(): Promise<LimitFigures> {
+    collect: async (): Promise<LimitFigures> => {
       await meterProvider.forceFlush();
       const metrics = exporter
         .getMetrics()
