@@ -47,6 +47,7 @@ const cases: readonly string[] = [
   'turn-start/a-child-replaces-an-own-one',
   'dedupe/names-the-live-instance',
   'debounce/moves-a-run-that-has-not-started',
+  'begin/a-moved-start-frees-its-place',
   'window/is-deleted-with-its-run',
   'event-key/is-one-event',
   'record/drops-the-oldest',

@@ -222,8 +222,10 @@ export interface ListLimitsParams {
  * - let an instance without a turn that another debounced start moves give up its place, or its turn for one: it waits again
  *   once it is due, and a pause of it stays (begin/a-moved-start-gives-up-its-turn, begin/a-moved-start-frees-its-place,
  *   begin/a-moved-start-stays-paused)
- * - apply a change immediately, without stopping what has begun; count what began before the definition was limited
- *   (begin/a-change-holds-at-once, begin/what-has-begun-counts)
+ * - apply a change immediately, without stopping what has begun (begin/a-change-holds-at-once)
+ * - count what began before the definition was limited, also instances whose first turn a worker then runs, without those
+ *   whose lease had expired (begin/what-has-begun-counts, begin/a-claim-under-way-counts,
+ *   begin/a-claim-that-expired-before-has-no-place)
  */
 export interface LimitStore {
   /**

@@ -156,4 +156,28 @@ export const brokenBeginLimits: readonly BrokenProvider[] = [
       },
     }),
   },
+  {
+    fault: 'instances whose first turn is under way do not count at the first limit',
+    rejectedBy: 'begin/a-claim-under-way-counts',
+    override: ({ provider, db }) => ({
+      async declareLimits(request) {
+        const declared = await provider.declareLimits(request);
+        db.exec(`DELETE FROM instance_places WHERE instance_key IN (
+          SELECT instance_key FROM instances WHERE status = 'pending')`);
+        return declared;
+      },
+    }),
+  },
+  {
+    fault: 'instances whose first claim has expired count at the first limit',
+    rejectedBy: 'begin/a-claim-that-expired-before-has-no-place',
+    override: ({ provider, db, clock }) => ({
+      declareLimits(request) {
+        const until = clock.now() + 10_000;
+        db.exec(`UPDATE instance_locks SET locked_until = ${until}, next_at = ${until}
+          WHERE lock_token IS NOT NULL`);
+        return provider.declareLimits(request);
+      },
+    }),
+  },
 ];

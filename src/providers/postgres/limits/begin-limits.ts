@@ -1,6 +1,6 @@
 import type { Lane } from '../../contract/limits.ts';
 import { chooseFairly, virtualCost, type FairLane } from '../../rules/limits.ts';
-import { keys, one, prepare, rowsOf, type ListText } from '../driver/columns.ts';
+import { clock, keys, one, prepare, rowsOf, type ListText } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
 import { nowSql, type Scope } from '../driver/scope.ts';
 
@@ -127,14 +127,20 @@ export class BeginLimits {
     if (rows.length > 0) await tx.execute(...this.#sql.addLanes({ rows }));
   }
 
-  /** Counts the instances that have already begun. Call it when orchestrations become limited. */
-  async countBegun(tx: Transaction, definitionKeys: readonly number[]): Promise<void> {
+  /**
+   * Counts the instances that have already begun, and those whose first turn is under way. Call it when orchestrations
+   * become limited. A claim that commits after this is counted by the next claim of its instance.
+   */
+  async countBegun(
+    { tx, nowParameter: now }: Scope,
+    definitionKeys: readonly number[],
+  ): Promise<void> {
     if (definitionKeys.length === 0) return;
     this.#isKnown = true;
     let after = 0;
     for (;;) {
       const live = await tx.query<BegunInstance>(
-        ...this.#sql.selectBegun({ definitionKeys, after }),
+        ...this.#sql.selectBegun({ now, definitionKeys, after }),
       );
       const rows = live.filter(({ definitionKey }) => definitionKey !== null);
       if (rows.length > 0) await tx.execute(...this.#sql.addBegun({ rows }));
@@ -416,7 +422,7 @@ function statements(schema: string) {
     // In pages: an orchestration can have many instances.
     selectBegun: prepare(
       'perdure_select_begun',
-      { definitionKeys, after: one<number>('bigint') },
+      { now: clock, definitionKeys, after: one<number>('bigint') },
       ({
         definitionKeys,
         after,
@@ -429,7 +435,10 @@ function statements(schema: string) {
             SELECT name FROM ${schema}.definitions AS one WHERE one.definition_key = live.definition_key LIMIT 1
           ) AS named LEFT JOIN LATERAL (
             SELECT definition_key FROM ${schema}.definitions AS one
-            WHERE one.definition_key = ANY (${definitionKeys}) AND one.name = named.name AND live.status <> 'pending' LIMIT 1
+            WHERE one.definition_key = ANY (${definitionKeys}) AND one.name = named.name
+              AND (live.status <> 'pending' OR (SELECT 1 FROM ${locks} AS held WHERE held.instance_key = live.instance_key
+                AND held.locked_until > ${nowSql} LIMIT 1) IS NOT NULL)
+            LIMIT 1
           ) AS gate ON TRUE LEFT JOIN LATERAL (
             SELECT lane FROM ${schema}.run_lanes AS one WHERE one.instance_key = live.instance_key LIMIT 1) AS kept ON TRUE
         ORDER BY live.instance_key`,

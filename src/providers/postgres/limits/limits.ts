@@ -96,7 +96,7 @@ async function lockRows(
   const newKeys = new Set(rows.flatMap((row) => (row.isNew ? [row.definitionKey] : [])));
   const gates = definitions.filter(({ key, kind }) => kind === 'orchestration' && newKeys.has(key));
   await beginLimits.countBegun(
-    scope.tx,
+    scope,
     gates.map(({ key }) => key),
   );
   return rows;

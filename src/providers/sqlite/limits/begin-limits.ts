@@ -57,6 +57,7 @@ export class BeginLimits {
   readonly #gates;
   readonly #insertLane;
   readonly #countBegun;
+  readonly #countClaimed;
   readonly #addBegunLanes;
   readonly #setRunning;
   readonly #markAll;
@@ -96,6 +97,15 @@ export class BeginLimits {
        SELECT instances.instance_key, :definitionKey, coalesce(lane, ''), 1
        FROM instances LEFT JOIN run_lanes ON run_lanes.instance_key = instances.instance_key
        WHERE status IN ('running', 'canceling') AND definition_key IN (SELECT value FROM json_each(:keys))`,
+    );
+    // The next time of a locked row is the end of its lease, so the index skips instances that are due.
+    this.#countClaimed = db.prepare<[{ definitionKey: number; keys: string; now: number }]>(
+      `INSERT INTO instance_places (instance_key, definition_key, lane, has_begun)
+       SELECT held.instance_key, :definitionKey, coalesce(lane, ''), 1
+       FROM instance_locks AS held CROSS JOIN instances ON instances.instance_key = held.instance_key
+         LEFT JOIN run_lanes ON run_lanes.instance_key = held.instance_key
+       WHERE held.definition_key IN (SELECT value FROM json_each(:keys)) AND (claims > 1) IN (0, 1)
+         AND next_at > :now AND next_at IS NOT NULL AND locked_until > :now AND status = 'pending'`,
     );
     this.#markAll = db.prepare<[number]>(
       `UPDATE instances SET limited = 1
@@ -187,11 +197,17 @@ export class BeginLimits {
     this.#mark.run(instanceKey);
   }
 
-  /** Counts the instances that have already begun. Call it when an orchestration becomes limited. */
-  countBegun(definitionKey: number): void {
+  /**
+   * Counts the instances that have already begun, and those whose first turn is under way. Call it when an orchestration
+   * becomes limited.
+   */
+  countBegun(definitionKey: number, now: number): void {
     const { name } = this.#definitions.get(definitionKey);
-    const keys = JSON.stringify(this.#definitions.keysOf(['orchestration'], [name]));
-    this.#countBegun.run({ definitionKey, keys });
+    const keys = this.#definitions.keysOf(['orchestration'], [name]);
+    this.#countBegun.run({ definitionKey, keys: JSON.stringify(keys) });
+    // The keys of paused instances are negative.
+    const queueKeys = JSON.stringify(keys.flatMap((key) => [key, -key]));
+    this.#countClaimed.run({ definitionKey, keys: queueKeys, now });
     this.#markAll.run(definitionKey);
     this.#addBegunLanes.run({ definitionKey });
     this.#setRunning.run({ definitionKey });

@@ -70,7 +70,7 @@ function declare(
     return { kind, name, effective: {}, declaredBy: buildId, contradictions: [] };
   }
   const definitionKey = definitions.intern(kind, name, null);
-  ensure(store, kind, definitionKey);
+  ensure(store, scope, kind, definitionKey);
   limitRows.declare(definitionKey, buildId, limits, scope.now);
   const { chosen, contradictions } = chooseDeclaration(limitRows.declarations(definitionKey));
   const declaredBy = chosen?.buildId ?? buildId;
@@ -89,17 +89,18 @@ function declare(
 /** Makes a definition limited. The instances of an orchestration that have begun before count from now on. */
 function ensure(
   { limitRows, beginLimits }: LimitParts,
+  { now }: Scope,
   kind: LimitedKind,
   definitionKey: number,
 ): void {
   const isNew = limitRows.ensure(definitionKey);
-  if (isNew && kind === 'orchestration') beginLimits.countBegun(definitionKey);
+  if (isNew && kind === 'orchestration') beginLimits.countBegun(definitionKey, now);
 }
 
 function set(store: LimitParts, scope: Scope, { kind, name, override, audit }: SetLimits) {
   const { definitions, limitRows } = store;
   const definitionKey = definitions.intern(kind, name, null);
-  ensure(store, kind, definitionKey);
+  ensure(store, scope, kind, definitionKey);
   const before = limitRows.sources(definitionKey);
   const merged = mergeOverride(before.override, override);
   change(store, scope, definitionKey, { ...before, override: merged });

@@ -415,5 +415,38 @@ export const beginLimits: Capability = {
         assert.deepEqual(await beginAll(store), ['c']);
       },
     },
+    {
+      id: 'begin/a-claim-under-way-counts',
+      title:
+        'an instance whose first turn is under way counts when its orchestration becomes limited',
+      async run(store) {
+        await createAll(store, ['a', 'paused']);
+        const claimed = await store.claim();
+        assert.deepEqual(ids(claimed), ['a', 'paused']);
+        await pause(store, 'paused');
+        await limit(store, { global: 2 });
+        assert.equal(await running(store), 2);
+        await createAll(store, ['b']);
+        assert.deepEqual(await store.claim(), []);
+        for (const item of claimed) await store.commit(item, { events: [event('begun')] });
+        assert.deepEqual(await store.claim(), []);
+        await end(store, 'a');
+        assert.deepEqual(await beginAll(store), ['b']);
+        assert.equal(await running(store), 2);
+      },
+    },
+    {
+      id: 'begin/a-claim-that-expired-before-has-no-place',
+      title: 'an instance whose first claim expired before the limit waits for a place',
+      async run(store) {
+        await createAll(store, ['lost']);
+        await store.claimOne();
+        await store.clock.advance(lockMs + 1);
+        await limit(store, { global: 1 });
+        assert.equal(await running(store), 0);
+        assert.deepEqual(await beginAll(store), ['lost']);
+        assert.equal(await running(store), 1);
+      },
+    },
   ],
 };
