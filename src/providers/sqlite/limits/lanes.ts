@@ -30,8 +30,17 @@ export interface ChosenItem {
   readonly isLimited: boolean;
 }
 
+/** How the items that a claim chooses are claimed or ended. */
+interface ClaimSteps {
+  /** Claims an item, or ends an expired run. */
+  readonly claim: (item: ChosenItem) => void;
+  /** How many expired runs this claim may still end. */
+  readonly expired: { left: number };
+}
+
 // Bounds the time of one claim.
 const maxLapsed = 500;
+const maxExpired = 500;
 const maxWoken = 1_000;
 const maxConverted = 5_000;
 const maxSuspects = 1_000;
@@ -136,7 +145,8 @@ export class Lanes {
 
   /**
    * Claims trusted items of these definitions, at most `max`, divided among the definitions. `claim` claims one item: it
-   * must set its place. Returns how many were claimed.
+   * must set its place. Returns how many were claimed. It ends a bounded number of expired runs: their lane stays ready for
+   * the next claim.
    */
   claim(
     scope: Scope,
@@ -145,6 +155,7 @@ export class Lanes {
     claim: (item: ChosenItem) => void,
   ): number {
     let claimed = 0;
+    const expired = { left: maxExpired };
     let open = definitionKeys.filter((definitionKey) => this.#prepare(scope, definitionKey));
     // Another round gives each definition what others do not use.
     while (open.length > 0 && claimed < max) {
@@ -152,7 +163,7 @@ export class Lanes {
       for (const [index, definitionKey] of open.entries()) {
         const share = Math.ceil((max - claimed) / (open.length - index));
         if (share === 0) break;
-        const count = this.#claimFrom(scope, definitionKey, share, claim);
+        const count = this.#claimFrom(scope, definitionKey, share, { claim, expired });
         claimed += count;
         if (count === share) still.push(definitionKey);
       }
@@ -230,7 +241,7 @@ export class Lanes {
     { now }: Scope,
     definitionKey: number,
     max: number,
-    claim: (item: ChosenItem) => void,
+    { claim, expired }: ClaimSteps,
   ): number {
     let claimed = 0;
     for (let round = 0; round < maxRounds; round++) {
@@ -239,10 +250,10 @@ export class Lanes {
       if (row === undefined || allowed === 0) break;
       const ready = this.#lanes.ready(definitionKey, allowed);
       if (ready.length === 0) break;
-      const taken = this.#claimRound(row, { ready, allowed, now, claim });
+      const taken = this.#claimRound(row, { ready, allowed, now, claim, expired });
       claimed += taken;
       // Lanes that had nothing are not ready any more, and those that had have a later time: the next round reads others.
-      if (taken === allowed || ready.length < allowed) break;
+      if (taken === allowed || ready.length < allowed || expired.left === 0) break;
     }
     this.#lanes.prune(definitionKey, now, minPruned + 2 * claimed);
     return claimed;
@@ -255,11 +266,11 @@ export class Lanes {
       allowed,
       now,
       claim,
-    }: {
+      expired,
+    }: ClaimSteps & {
       readonly ready: readonly ReadyLane[];
       readonly allowed: number;
       readonly now: number;
-      readonly claim: (item: ChosenItem) => void;
     },
   ): number {
     const { definitionKey, limits } = row;
@@ -275,10 +286,13 @@ export class Lanes {
       hasOthers: ready.length === allowed,
       take: (lane) => {
         // An expired run ends without a place.
-        for (let item = lane.next(); item !== undefined; item = lane.next()) {
+        for (let item = lane.peek(); item !== undefined; item = lane.peek()) {
           const chosen = toChosen(row, item, now);
+          if (chosen.isExpired && expired.left === 0) return false;
+          lane.skip();
           claim(chosen);
           if (!chosen.isExpired) return true;
+          expired.left -= 1;
         }
         return false;
       },
@@ -375,14 +389,10 @@ class LaneCursor implements FairLane {
     this.#now = options.now;
   }
 
-  /** The next due item. The item before it must be claimed or deleted. */
-  next(): LaneItem | undefined {
-    const item = this.#peek();
-    if (item !== undefined) {
-      this.#at += 1;
-      this.#taken += 1;
-    }
-    return item;
+  /** Passes the item that `peek` has returned. It must be claimed or deleted before the next call of `peek`. */
+  skip(): void {
+    this.#at += 1;
+    this.#taken += 1;
   }
 
   /** The state of the lane after `count` of its items were claimed. */
@@ -393,7 +403,7 @@ class LaneCursor implements FairLane {
     const hasPlace = limits.perKey === undefined || running + count < limits.perKey;
     const hasToken = own === undefined || tokensAt(own, tatUs, this.#now) > 0;
     // A lane without allowance was not read.
-    const more = this.allowance <= 0 || this.#peek() !== undefined;
+    const more = this.allowance <= 0 || this.peek() !== undefined;
     const ready = more && hasPlace && hasToken;
     return {
       count,
@@ -414,7 +424,8 @@ class LaneCursor implements FairLane {
     return hasToken || own === undefined ? null : nextTokenAt(own, tatUs, this.#now);
   }
 
-  #peek(): LaneItem | undefined {
+  /** The next due item. */
+  peek(): LaneItem | undefined {
     for (;;) {
       const item = this.#items[this.#at];
       if (item === undefined) {
