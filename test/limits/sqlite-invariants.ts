@@ -11,14 +11,18 @@ const violations: Readonly<Record<string, string>> = {
   'L2: running of a lane is the number of its places': `
     SELECT definition_key, lane, running FROM lanes WHERE running <> (
       SELECT count(*) FROM worker_queue AS item
-      WHERE abs(item.limit_key) = lanes.definition_key AND item.lane = lanes.lane AND place = 1)`,
+      WHERE abs(item.limit_key) = lanes.definition_key AND item.lane = lanes.lane AND place = 1)
+    + (SELECT count(*) FROM instance_places AS begun
+      WHERE begun.definition_key = lanes.definition_key AND begun.lane = lanes.lane AND has_begun = 1)`,
   'L2: a lane with places exists': `
     SELECT item_key FROM worker_queue AS item WHERE place = 1 AND NOT EXISTS (
       SELECT 1 FROM lanes WHERE lanes.definition_key = abs(item.limit_key) AND lanes.lane = item.lane)`,
   'L3: running of a definition is the number of its places': `
     SELECT definition_key, running FROM limits WHERE running <> (
       SELECT count(*) FROM worker_queue AS item
-      WHERE abs(item.limit_key) = limits.definition_key AND place = 1)`,
+      WHERE abs(item.limit_key) = limits.definition_key AND place = 1)
+    + (SELECT count(*) FROM instance_places AS begun
+      WHERE begun.definition_key = limits.definition_key AND has_begun = 1)`,
   'L6: a lane with a trusted item that waits knows of it': `
     SELECT item_key FROM worker_queue AS item
     WHERE lane IS NOT NULL AND place = 0 AND cancel_requested = 0 AND claims <= 1 AND definition_key > 0
@@ -31,9 +35,18 @@ const violations: Readonly<Record<string, string>> = {
       AND (effective ->> '$.perKey' IS NULL OR lanes.running < effective ->> '$.perKey')`,
 };
 
+/** Prepares the queries, and returns a function that throws if the rows break an invariant. */
+export function prepareSqliteInvariants(db: Database.Database): (now: number) => void {
+  const queries = Object.entries(violations).map(([invariant, sql]) => ({
+    invariant,
+    query: db.prepare(sql),
+  }));
+  return (now) => {
+    for (const { invariant, query } of queries) assert.deepEqual(query.all({ now }), [], invariant);
+  };
+}
+
 /** Throws if the rows break an invariant. */
 export function checkSqliteInvariants(db: Database.Database, now: number): void {
-  for (const [invariant, sql] of Object.entries(violations)) {
-    assert.deepEqual(db.prepare(sql).all({ now }), [], invariant);
-  }
+  prepareSqliteInvariants(db)(now);
 }

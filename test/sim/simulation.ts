@@ -1,6 +1,7 @@
 import { systemClock } from '../../src/model/clock.ts';
 import { isPerdureError, ProviderError } from '../../src/model/failures/errors.ts';
 import type { LocalClient } from '../../src/client/local-client.ts';
+import { prepareSqliteInvariants } from '../limits/sqlite-invariants.ts';
 import { ClaimCheck } from './checks/claim-check.ts';
 import { TakeoverCheck } from './checks/takeover-check.ts';
 import { ModelCheck } from './checks/model-check.ts';
@@ -45,6 +46,7 @@ export interface SimulationReport {
 const faultsMs = 2_500;
 const healMs = 60_000;
 const weatherEveryMs = 20;
+const commitsPerLimitCheck = 5;
 
 /** A store, its processes and their work, for one seed. */
 export class Simulation {
@@ -100,6 +102,7 @@ export class Simulation {
         settled: () => {
           this.takeovers.settled();
           this.model.compare();
+          this.#expectLimitInvariants();
         },
         delivered: (call) => this.claims.delivered(call),
         hinted: (process, hint) => this.claims.hinted(process, hint),
@@ -120,6 +123,23 @@ export class Simulation {
     });
   }
 
+  /** Checks the rows of limits every few commits from now on. */
+  checkLimits(): void {
+    this.#limitInvariants ??= prepareSqliteInvariants(this.store.db);
+  }
+
+  #expectLimitInvariants(): void {
+    if (this.#limitInvariants === undefined || this.commits < this.#nextLimitCheck) return;
+    this.#nextLimitCheck = this.commits + commitsPerLimitCheck;
+    try {
+      this.#limitInvariants(this.world.storeNow?.() ?? 0);
+    } catch (error) {
+      this.world.violate(error instanceof Error ? error.message : String(error));
+    }
+  }
+
+  #limitInvariants: ((now: number) => void) | undefined;
+  #nextLimitCheck = 0;
   readonly #network: Network;
   /** Repeats the open calls of a process in another one. */
   readonly #open = new Map<SimProcess, readonly (() => void)[]>();

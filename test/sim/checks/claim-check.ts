@@ -15,8 +15,10 @@ interface Claim {
   readonly token: string;
   until: number;
   isFree: boolean;
-  /** When its process asked for it, by the world's clock. */
+  /** It was claimed with a cancel request. */
   readonly cancel: boolean;
+  /** The definition of a work item. Absent: an instance. */
+  readonly name?: string | undefined;
 }
 
 interface Definition {
@@ -231,6 +233,14 @@ export class ClaimCheck {
     return held;
   }
 
+  /** The work items that are claimed, with the names of their definitions. */
+  *heldItems(): Generator<{ readonly name: string; readonly token: string }> {
+    const now = this.#now();
+    for (const { name, token, isFree, until } of this.#holders.values()) {
+      if (name !== undefined && !isFree && until > now) yield { name, token };
+    }
+  }
+
   readonly #known = new WeakSet<Claim>();
   readonly #blocked = new Set<string>();
   /** The paused definitions. */
@@ -317,7 +327,8 @@ export class ClaimCheck {
       const item = turn.workItems.find((one) => one.operation === operation);
       const until = this.#now() + (item?.claimMs ?? 0);
       if (item !== undefined) this.#expectNotPaused({ kind: 'activity', name: item.name });
-      this.#claim(process, { key: `${execution}.${operation}`, token, until, cancel: false });
+      const key = `${execution}.${operation}`;
+      this.#claim(process, { key, token, until, cancel: false, name: item?.name });
     }
   }
 
@@ -342,7 +353,8 @@ export class ClaimCheck {
       const until = this.#now() + args[0].lockMs;
       const cancel = item.cancel !== null;
       if (!cancel) this.#expectNotPaused(item);
-      this.#claim(process, { key: itemKey(item), token: item.lockToken, until, cancel });
+      const { name, lockToken: token } = item;
+      this.#claim(process, { key: itemKey(item), token, until, cancel, name });
     }
   }
 

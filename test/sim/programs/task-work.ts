@@ -54,6 +54,8 @@ const pausable = [
 /** The limits of the task `limited`. */
 const globalLimit = 2;
 const keyLimit = 1;
+/** More keys than places, so that both limits bind. */
+const limitedKeys = 4;
 
 /** The rate of the task `rated`, per key: a token every 250 ms. */
 const rate = { limit: 4, per: '1s', burst: 2, perKey: true } as const;
@@ -139,7 +141,8 @@ export class TaskWork implements WorkPart {
     for (let index = 0; index < count; index++) {
       const name = favorite ?? names[Math.floor(draw() * names.length)] ?? 'plain';
       const id = `t${index}`;
-      const key = name === 'limited' || name === 'rated' ? `k${Math.floor(draw() * 2)}` : undefined;
+      const keys = { limited: limitedKeys, rated: 2 }[name as string];
+      const key = keys === undefined ? undefined : `k${Math.floor(draw() * keys)}`;
       const fails = draw() < 0.25 ? 1 + Math.floor(draw() * 3) : 0;
       const delayMs = Math.floor(draw() * 600);
       const cancelMs = Math.floor(draw() ** 3 * 800);
@@ -231,6 +234,7 @@ export class TaskWork implements WorkPart {
       .heldInstances()
       .filter((id) => this.#runs.some((run) => run.id === id && run.name === 'limited'))
       .filter((id) => !this.#canceled.has(id));
+    if (held.length === globalLimit) world.reached.add('limit limited global');
     if (held.length > globalLimit) world.violate(`${held.length} runs of limited are claimed`);
     const perKey = new Map<string | undefined, number>();
     for (const id of held) {

@@ -5,6 +5,7 @@ import type { Simulation } from '../simulation.ts';
 import { AllInstances } from './all-instances.ts';
 import { AttachedWork } from './attached-work.ts';
 import { FeatureWork } from './feature-work.ts';
+import { LimitWork } from './limit-work.ts';
 import { TaskWork } from './task-work.ts';
 import { ScriptWork } from './script-work.ts';
 
@@ -75,11 +76,14 @@ export function createWorkload(simulation: Simulation): Workload {
   const features = hasFeatures ? [new FeatureWork(simulation)] : [];
   const tasks = hasFeatures || kind > 0.75 ? [new TaskWork(simulation)] : [];
   const attached = kind > 0.85 || kind < 0.08 ? [new AttachedWork(simulation)] : [];
+  const limits = decisions.draw('work limits') < 0.2 ? [new LimitWork(simulation)] : [];
+  if (tasks.length > 0 || limits.length > 0) simulation.checkLimits();
   return new Workload([
     ...scripts,
     ...features,
     ...tasks,
     ...attached,
+    ...limits,
     new AllInstances(simulation),
   ]);
 }
