@@ -14,7 +14,7 @@ async function openStore() {
   onTestFinished(async () => {
     db.close();
     await provider.close();
-    await files.remove();
+    files.remove();
   });
   return { provider, clock, db };
 }
