@@ -3,7 +3,7 @@ import type { AuditNote } from '../model/audit-options.ts';
 import { PerdureError } from '../model/failures/errors.ts';
 import { decodeFailure } from '../model/failures/failure.ts';
 import { isTerminal } from '../model/status.ts';
-import { isSampled, type TraceContext } from '../model/trace-context.ts';
+import { isSampled, toLink, type TraceContext } from '../model/trace-context.ts';
 import { carriedSettings } from '../model/start-settings.ts';
 import { encodeTaskOptions } from '../model/work-item-options.ts';
 import { inputHash } from '../model/values/input-hash.ts';
@@ -187,11 +187,13 @@ export class LocalSchedules implements ScheduleBackend {
     return ticks;
   }
 
-  async trigger(name: string, { key, actor, reason, trace }: TriggerCall): Promise<TriggerResult> {
+  async trigger(name: string, call: TriggerCall): Promise<TriggerResult> {
+    const { key, actor, reason, trace } = call;
     const audit = newAuditEntry('trigger', actor, { schedule: name }, { reason: reason ?? null });
     for (;;) {
       const { revision, definition } = await this.#mustFind(name);
-      const runs = newRuns(decodeSchedule(name, definition), [triggerRunId(name, key)], trace);
+      const ids = [triggerRunId(name, key)];
+      const runs = newRuns(decodeSchedule(name, definition), ids, trace, call);
       const started = await this.#provider.startScheduledRuns({
         name,
         ifRevision: revision,
@@ -229,7 +231,7 @@ export class LocalSchedules implements ScheduleBackend {
             await this.#provider.startScheduledRuns({
               name,
               ifRevision: revision,
-              ...newRuns(definition, ids, trace),
+              ...newRuns(definition, ids, trace, call),
               areTracked: false,
               audit,
             })
@@ -257,7 +259,7 @@ export class LocalSchedules implements ScheduleBackend {
 
 /** The context to which ticks link. None if it was not sampled: it would keep all runs of the schedule out of the traces. */
 function linkTo(trace: TraceContext | undefined): Pick<ScheduleDefinition, 'trace'> {
-  return trace !== undefined && isSampled(trace) ? { trace: { ...trace, link: true } } : {};
+  return trace !== undefined && isSampled(trace) ? { trace: toLink(trace) } : {};
 }
 
 /** The definition to store. `isUnchanged` compares its JSON text, so the order of the fields is fixed. */

@@ -3,9 +3,12 @@ import {
   createTrace,
   decodeTrace,
   encodeTrace,
+  encodeTraceJson,
   isSampled,
+  toLink,
   toTrace,
   traceOfOptions,
+  type TraceContext,
 } from './trace-context.ts';
 
 it('a context is sampled if the last bit of its flags is set', () => {
@@ -15,27 +18,45 @@ it('a context is sampled if the last bit of its flags is set', () => {
   expect(sampled).toEqual(Array.from({ length: 16 }, (_, digit) => digit % 2 === 1));
 });
 
+const span = { traceId: '1'.repeat(32), spanId: '2'.repeat(16), traceFlags: 1 };
+
+/** The context as messages carry it. */
+function plain(trace: TraceContext | undefined): unknown {
+  return trace && JSON.parse(JSON.stringify(trace));
+}
+
 const ids = `00-${'1'.repeat(32)}-${'2'.repeat(16)}`;
 
-it('a stored trace context is read back unchanged, without a time if it is unsampled', () => {
+it('a stored trace context is read back unchanged, but of an unsampled one only its trace id', () => {
   const sampled = { traceparent: `${ids}-01`, at: 5 };
   const unsampled = { traceparent: `${ids}-00`, at: 5 };
-  const stored = [
+  const contexts = [
     sampled,
     { ...sampled, link: true as const },
     { ...unsampled, tracestate: 'a=1' },
     unsampled,
-  ].map(encodeTrace);
-  // The next one is not the last one that was encoded.
-  encodeTrace(sampled);
-  expect(stored.map((text) => decodeTrace(`${text} `))).toEqual([
-    sampled,
-    { ...sampled, link: true },
-    { ...unsampled, tracestate: 'a=1' },
-    { ...unsampled, at: 0 },
-  ]);
-  expect(stored[3]).toBe(`"${ids}-00"`);
-  expect(traceOfOptions(`{"trace":${stored[3]}}`)).toEqual({ ...unsampled, at: 0 });
+  ];
+  const stored = contexts.map(encodeTrace);
+  expect(decodeTrace(stored[3])).toBe(unsampled);
+  // The next ones are not the last one that was encoded.
+  encodeTrace({ ...sampled, at: 6 });
+  const reduced = { traceparent: `00-${'1'.repeat(32)}-${'1'.repeat(16)}-00`, at: 0 };
+  const expected = [...contexts.slice(0, 3), reduced];
+  expect(stored.map((text) => plain(decodeTrace(text)))).toEqual(expected);
+  expect(stored[3]).toBe('1'.repeat(32));
+  const options = contexts.map((trace) => `{"trace":${encodeTraceJson(trace)}}`);
+  expect(options.map((text) => plain(traceOfOptions(text)))).toEqual(expected);
+});
+
+it('the span id of a stored unsampled context is never zero', () => {
+  const traceId = `${'3'.repeat(16)}${'0'.repeat(16)}`;
+  expect(toTrace(traceId)?.traceparent).toBe(`00-${traceId}-${'3'.repeat(16)}-00`);
+  expect(decodeTrace('0'.repeat(32))).toBeUndefined();
+});
+
+it('a context of a span can be sent as JSON', () => {
+  const trace = createTrace({ ...span, traceFlags: 0 }, 5, 'a=1');
+  expect(plain(trace)).toEqual({ traceparent: `${ids}-00`, at: 5, tracestate: 'a=1' });
 });
 
 it.each([
@@ -55,14 +76,15 @@ it.each([
   7,
   null,
   { traceparent: ids, at: 1 },
-])('%j is no context', (value) => expect(toTrace(value)).toBeUndefined());
+])('%j is no context', (value) => {
+  expect(toTrace(value)).toBeUndefined();
+  expect(toTrace({ traceparent: value, at: 1 })).toBeUndefined();
+});
 
 it('a context may have leading and trailing zeros in its ids', () => {
   const traceparent = `00-${'0'.repeat(31)}f-a${'0'.repeat(15)}-ff`;
-  expect(toTrace(traceparent)).toEqual({ traceparent, at: 0 });
+  expect(toTrace({ traceparent, at: 0 })).toEqual({ traceparent, at: 0 });
 });
-
-const span = { traceId: '1'.repeat(32), spanId: '2'.repeat(16), traceFlags: 1 };
 
 it.each([0, 1, 2, 3, 0xff])(
   'the context of a span with the flags %i is stored as it is',
@@ -73,8 +95,7 @@ it.each([0, 1, 2, 3, 0xff])(
     if (trace === undefined) return;
     expect(isSampled(trace)).toBe(isSampled({ traceparent, at: 5 }));
     expect(toTrace(trace)).toBe(trace);
-    // A copy is checked again, and has the same content.
-    expect(toTrace({ ...trace, link: true })).toEqual({ traceparent, at: 5, link: true });
+    expect(plain(toLink(trace))).toEqual({ traceparent, at: 5, link: true });
     expect(encodeTrace(trace)).toBe(encodeTrace({ traceparent, at: 5 }));
   },
 );

@@ -17,22 +17,36 @@ const [digit0, digit9, codeOfF] = [48, 57, 102];
 const traceparentLength = 55;
 // The limit that W3C recommends to propagate at least.
 const maxTracestateLength = 512;
+// Formatting takes longer, and almost all flags are one of these.
+const flagTexts = ['00', '01'];
 
-/** A trace context of checked values. Only `createTrace` makes one. */
+/**
+ * A trace context of checked ids. Only `createTrace` and `unsampledTrace` make one. The text is joined when it is read: most
+ * callers are not sampled, and their text is never needed.
+ */
 class CheckedTrace implements TraceContext {
-  readonly #isSampled: boolean;
-  readonly traceparent: string;
+  readonly traceId: string;
+  readonly spanId: string;
+  readonly flags: number;
   readonly at: number;
+  declare readonly tracestate?: string;
 
-  constructor(traceparent: string, at: number, sampled: boolean) {
-    this.#isSampled = sampled;
-    this.traceparent = traceparent;
+  constructor(traceId: string, spanId: string, flags: number, at: number) {
+    this.traceId = traceId;
+    this.spanId = spanId;
+    this.flags = flags;
     this.at = at;
   }
 
-  /** Known without a read of the text, which is a tree of strings until then. */
-  get isSampled(): boolean {
-    return this.#isSampled;
+  get traceparent(): string {
+    const flags = flagTexts[this.flags] ?? (this.flags & 0xff).toString(16).padStart(2, '0');
+    return `00-${this.traceId}-${this.spanId}-${flags}`;
+  }
+
+  /** The plain form, for messages. */
+  toJSON(): TraceContext {
+    const { traceparent, tracestate, at } = this;
+    return { traceparent, ...(tracestate !== undefined && { tracestate }), at };
   }
 }
 
@@ -44,7 +58,7 @@ export interface TraceIds {
 
 /** Whether the caller was sampled. Reads at most one digit, because this is on the path of every call. */
 export function isSampled(trace: TraceContext): boolean {
-  if (trace instanceof CheckedTrace) return trace.isSampled;
+  if (trace instanceof CheckedTrace) return (trace.flags & 1) !== 0;
   const { traceparent } = trace;
   const code = traceparent.charCodeAt(traceparent.length - 1);
   // The codes of the digits 0 to 9 are as odd as the digits, those of `a` to `f` are not.
@@ -52,17 +66,13 @@ export function isSampled(trace: TraceContext): boolean {
 }
 
 /** Returns the ids of a trace context, which was checked when it was read. */
-export function traceIdsOf({ traceparent }: TraceContext): TraceIds {
+export function traceIdsOf(trace: TraceContext): TraceIds {
+  if (trace instanceof CheckedTrace) return { traceId: trace.traceId, spanId: trace.spanId };
+  const { traceparent } = trace;
   return { traceId: traceparent.slice(3, 35), spanId: traceparent.slice(36, 52) };
 }
 
-// Formatting takes longer, and almost all flags are one of these.
-const flagTexts = ['00', '01'];
-
-/**
- * Returns the trace context of a span, or `undefined` for invalid ids. Checks the ids before it joins them: a read of the
- * joined text, which is a tree of strings, would copy it first.
- */
+/** Returns the trace context of a span, or `undefined` for invalid ids. */
 export function createTrace(
   span: TraceIds & { readonly traceFlags: number },
   at: number,
@@ -71,12 +81,20 @@ export function createTrace(
   const { traceId, spanId, traceFlags } = span;
   if (traceId.length !== 32 || !isId(traceId, 0, 32)) return undefined;
   if (spanId.length !== 16 || !isId(spanId, 0, 16)) return undefined;
-  const flags = flagTexts[traceFlags] ?? (traceFlags & 0xff).toString(16).padStart(2, '0');
-  const isSampledSpan = (traceFlags & 1) !== 0;
-  const trace = new CheckedTrace(`00-${traceId}-${spanId}-${flags}`, at, isSampledSpan);
+  const trace = new CheckedTrace(traceId, spanId, traceFlags, at);
   return tracestate !== undefined && isTracestate(tracestate)
     ? Object.assign(trace, { tracestate })
     : trace;
+}
+
+/**
+ * Returns the context of an unsampled caller, of which only the trace id is stored. The span of the caller was not recorded,
+ * so that its id names nothing. A part of the trace id replaces it, because W3C requires one.
+ */
+function unsampledTrace(traceId: string): TraceContext | undefined {
+  if (traceId.length !== 32 || !isId(traceId, 0, 32)) return undefined;
+  const spanId = isId(traceId, 16, 32) ? traceId.slice(16) : traceId.slice(0, 16);
+  return new CheckedTrace(traceId, spanId, 0, 0);
 }
 
 /** Returns a trace context from request headers. Invalid values are dropped, as W3C requires. */
@@ -94,26 +112,36 @@ export function readTraceHeaders(
 // The first turn decodes what the start has just encoded.
 let last: { readonly stored: string; readonly trace: TraceContext } | undefined;
 
-/** Encodes a trace context for a store. */
+/** Encodes a trace context for the column of an instance. */
 export function encodeTrace(trace: TraceContext): string {
-  const stored = toStored(trace);
+  const stored = isReduced(trace) ? traceIdsOf(trace).traceId : toJson(trace);
   last = { stored, trace };
   return stored;
 }
 
-/** Unsampled work has no spans: it needs no time and no relation, and most work is unsampled. */
-function toStored(trace: TraceContext): string {
+/** Encodes a trace context as JSON, for the options of a work item. */
+export function encodeTraceJson(trace: TraceContext): string {
+  return isReduced(trace) ? `"${traceIdsOf(trace).traceId}"` : toJson(trace);
+}
+
+/** Whether only the trace id is stored. Unsampled work has no spans: it needs no time and no relation. */
+function isReduced(trace: TraceContext): boolean {
+  return trace.tracestate === undefined && !isSampled(trace);
+}
+
+function toJson(trace: TraceContext): string {
   const { traceparent, tracestate, at, link } = trace;
   // Both are hexadecimal or a number, and need no escapes.
-  if (tracestate !== undefined) return JSON.stringify(trace);
-  if (!isSampled(trace)) return `"${traceparent}"`;
-  return link === undefined ? `{"traceparent":"${traceparent}","at":${at}}` : JSON.stringify(trace);
+  return tracestate === undefined && link === undefined
+    ? `{"traceparent":"${traceparent}","at":${at}}`
+    : JSON.stringify(trace);
 }
 
 /** Decodes a stored trace context. Returns `undefined` for an invalid one: telemetry must not fail work. */
 export function decodeTrace(stored: string | null | undefined): TraceContext | undefined {
   if (stored === null || stored === undefined) return undefined;
   if (last?.stored === stored) return last.trace;
+  if (!stored.startsWith('{')) return unsampledTrace(stored);
   try {
     return toTrace(parseJson(stored));
   } catch {
@@ -136,14 +164,19 @@ export function traceOfExecution(
   trace: TraceContext | undefined,
   executionId: number,
 ): TraceContext | undefined {
-  return trace === undefined || executionId === 1 ? trace : { ...trace, link: true };
+  return trace === undefined || executionId === 1 ? trace : toLink(trace);
+}
+
+/** Returns the context to which later work links. */
+export function toLink(trace: TraceContext): TraceContext {
+  const { traceparent, tracestate, at } = trace;
+  return { traceparent, ...(tracestate !== undefined && { tracestate }), at, link: true };
 }
 
 /** Checks a trace context of unknown origin. */
 export function toTrace(value: unknown): TraceContext | undefined {
   if (value instanceof CheckedTrace) return value;
-  if (typeof value === 'string')
-    return isTraceparent(value) ? { traceparent: value, at: 0 } : undefined;
+  if (typeof value === 'string') return unsampledTrace(value);
   if (typeof value !== 'object' || value === null) return undefined;
   const { traceparent, tracestate, at, link } = value as Partial<Record<string, unknown>>;
   if (typeof traceparent !== 'string' || !isTraceparent(traceparent)) return undefined;

@@ -7,7 +7,7 @@ import {
 import { defaultMaxPendingEvents } from '../../model/admission-options.ts';
 import { platformFailure } from '../../model/failures/failure.ts';
 import { encodeMessage } from '../../model/message.ts';
-import { encodeTrace, type TraceContext } from '../../model/trace-context.ts';
+import { encodeTrace, encodeTraceJson, type TraceContext } from '../../model/trace-context.ts';
 import { carriedSettings, startTimes, type CarriedSettings } from '../../model/start-settings.ts';
 import { mergeHeaders, type Headers } from '../../model/values/headers.ts';
 import { inputHash } from '../../model/values/input-hash.ts';
@@ -50,7 +50,7 @@ export function toWorkItem(
 
 /** Adds the trace context to encoded options. */
 export function withTrace(options: string | null, trace: TraceContext): string {
-  const own = `"trace":${encodeTrace(trace)}}`;
+  const own = `"trace":${encodeTraceJson(trace)}}`;
   return options === null || options === '{}' ? `{${own}` : `${options.slice(0, -1)},${own}`;
 }
 
