@@ -9,12 +9,14 @@ import {
   PeriodicExportingMetricReader,
 } from '@opentelemetry/sdk-metrics';
 import parsePrometheusTextFormat from 'parse-prometheus-text-format';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { activity, orchestration, Perdure, silentLogger, task } from '../../src/index.ts';
 import { createMetricProducer, otel } from '../../src/otel.ts';
 import { instruments } from '../../src/model/metrics/instruments.ts';
 import { RunMetrics } from '../../src/model/metrics/run-metrics.ts';
 import { serve } from '../../src/server.ts';
+import { ServerMetrics } from '../../src/server/monitoring/server-metrics.ts';
+import { routes, type RouteName } from '../../src/server/routes/table.ts';
 import { metricsOf, parsePrometheus, type ParsedMetric } from './parse-prometheus.ts';
 
 const cleanups: (() => unknown)[] = [];
@@ -70,6 +72,30 @@ const sample = (
   )?.value;
 };
 
+const samplesOf = (parsed: ReadonlyMap<string, ParsedMetric>) =>
+  [...parsed.values()].flatMap(({ samples }) => samples);
+
+const statuses = ['completed', 'failed', 'canceled', 'terminated', 'skipped', 'expired'];
+const outcomes = ['completed', 'failed', 'skipped', 'retried', 'canceled', 'lost', 'deleted'];
+
+/** Counts every value of every label once, for so many names. */
+function countEverything(metrics: RunMetrics, names: number): void {
+  for (let n = 0; n < names; n += 1) {
+    metrics.started(`name-${n}`);
+    for (const status of statuses) metrics.ended(`name-${n}`, status, n);
+  }
+  for (const outcome of outcomes) metrics.attempt(outcome, 1);
+  for (const kind of ['activity', 'task', 'onFail']) metrics.waited(kind, 1);
+  for (const path of ['fast', 'slow'] as const) metrics.turn(path, 1);
+  for (const isWarm of [true, false]) metrics.lookedUp(isWarm);
+  for (const outcome of ['done', 'paused', 'stopped', 'lostLease', 'failed'])
+    metrics.swept(outcome, 1);
+  for (let n = 0; n < 16; n += 1) {
+    metrics.storeCalled(`operation-${n}`, 1);
+    metrics.storeFailed(`operation-${n}`);
+  }
+}
+
 describe('worker.metrics', () => {
   it('counts starts, ends, attempts, waits, turns, timers and operations of the store', async () => {
     const { perdure, worker } = await openWorker();
@@ -122,32 +148,93 @@ describe('worker.metrics', () => {
 
   it('has at most 2,000 samples for 200 names, and counts further names as other', () => {
     const metrics = new RunMetrics();
-    const statuses = ['completed', 'failed', 'canceled', 'terminated', 'skipped', 'expired'];
-    for (let n = 0; n < 300; n += 1) {
-      metrics.started(`name-${n}`);
-      for (const status of statuses) metrics.ended(`name-${n}`, status, n);
-    }
-    for (const outcome of [
-      'completed',
-      'failed',
-      'skipped',
-      'retried',
-      'canceled',
-      'lost',
-      'deleted',
-    ])
-      metrics.attempt(outcome, 1);
-    for (const kind of ['activity', 'task', 'onFail']) metrics.waited(kind, 1);
-    for (const path of ['fast', 'slow'] as const) metrics.turn(path, 1);
-    for (const isWarm of [true, false]) metrics.lookedUp(isWarm);
-    for (let n = 0; n < 16; n += 1) {
-      metrics.storeCalled(`operation-${n}`, 1);
-      metrics.storeFailed(`operation-${n}`);
-    }
+    countEverything(metrics, 300);
     const parsed = parsePrometheus(metrics.text());
-    const count = [...parsed.values()].reduce((sum, { samples }) => sum + samples.length, 0);
-    expect(count).toBeLessThanOrEqual(2_000);
+    expect(samplesOf(parsed).length).toBeLessThanOrEqual(2_000);
     expect(sample(parsed, 'perdure_instances_started_total', { name: 'other' })).toBe(100);
+  });
+
+  it('counts every status of every name, rare ones of many names under the name other', () => {
+    const metrics = new RunMetrics();
+    countEverything(metrics, 300);
+    const ended = samplesOf(parsePrometheus(metrics.text())).filter(
+      ({ name }) => name === 'perdure_instances_ended_total',
+    );
+    const valuesOf = (status: string, isOther: boolean) =>
+      ended
+        .filter(({ labels }) => labels['status'] === status)
+        .filter(({ labels }) => (labels['name'] === 'other') === isOther)
+        .map(({ value }) => value);
+    for (const status of statuses) {
+      const own = valuesOf(status, false);
+      const others = valuesOf(status, true);
+      const isUsual = status === 'completed' || status === 'failed';
+      expect({ status, own: own.length }).toEqual({ status, own: isUsual ? 200 : 50 });
+      expect(others).toEqual([300 - own.length]);
+      expect(own.every((value) => value === 1)).toBe(true);
+    }
+    // Counters that are shared stay shared.
+    metrics.ended('name-150', 'canceled');
+    const labels = { name: 'other', status: 'canceled' };
+    const after = parsePrometheus(metrics.text());
+    expect(sample(after, 'perdure_instances_ended_total', labels)).toBe(251);
+  });
+
+  it('the text of a server has at most 2,000 samples with every status, error, limit and unclaimed definition', async () => {
+    const started = vi.spyOn(RunMetrics.prototype, 'started');
+    const counted = vi.spyOn(ServerMetrics.prototype, 'countResponse');
+    cleanups.push(() => {
+      started.mockRestore();
+      counted.mockRestore();
+    });
+    const { perdure } = await openWorker();
+    const { client } = perdure;
+    await (await client.runTask(job)).result();
+    for (let n = 0; n < 200; n += 1) {
+      const target = { kind: 'task', name: n === 7 ? 'other' : `work-${n}` } as const;
+      await client.limits.set(target, { concurrency: { global: 9 } });
+    }
+    vi.spyOn(client, 'unclaimedWork').mockResolvedValue(
+      Array.from({ length: 100 }, (_, n) => ({ kind: 'task', name: `old-${n}`, dueForMs: 10_001 })),
+    );
+    const server = await serve(perdure, { port: 0 });
+    cleanups.push(() => server.close());
+    const read = async () =>
+      parsePrometheus(await (await fetch(`${server.url}/v1/metrics`)).text());
+    const limitsOf = (parsed: ReadonlyMap<string, ParsedMetric>, name: string) =>
+      parsed.get(name)?.samples ?? [];
+    // As long as they fit, all have samples of their own.
+    const before = await read();
+    for (const name of ['perdure_limit_running', 'perdure_limit_max', 'perdure_limit_waiting'])
+      expect(limitsOf(before, name)).toHaveLength(200);
+
+    const [metrics] = started.mock.contexts;
+    const [responses] = counted.mock.contexts;
+    if (metrics === undefined || responses === undefined) throw new Error('Nothing was counted.');
+    countEverything(metrics, 200);
+    for (const route of Object.keys(routes) as RouteName[])
+      for (const status of [200, 400, 401, 403, 404, 408, 409, 413, 415, 429, 431, 500, 503])
+        responses.countResponse(route, status);
+    const reasons = ['token', 'revoked', 'role', 'definition', 'session', 'origin'] as const;
+    for (const reason of [...reasons, 'proxy', 'csrf', 'readOnly'] as const)
+      for (const status of [401, 403]) responses.countRejection(status, reason);
+
+    const after = await read();
+    const { length } = samplesOf(after);
+    expect(length).toBeLessThanOrEqual(2_000);
+    expect(length).toBeGreaterThan(1_950);
+    // Each kept definition has its three figures, and the others are added up.
+    const running = limitsOf(after, 'perdure_limit_running');
+    expect(running.length).toBeGreaterThan(90);
+    expect(running.at(-1)?.labels).toEqual({ kind: 'task', name: 'other' });
+    expect(limitsOf(after, 'perdure_limit_waiting')).toHaveLength(running.length);
+    expect(limitsOf(after, 'perdure_limit_max')).toHaveLength(running.length - 1);
+    // No response is lost: a route without its own sample is counted as other.
+    const conflicts = (after.get('perdure_server_answers_total')?.samples ?? []).filter(
+      ({ labels }) => labels['status'] === '503',
+    );
+    expect(conflicts.reduce((sum, { value }) => sum + value, 0)).toBe(Object.keys(routes).length);
+    expect(conflicts.map(({ labels }) => labels['route'])).toContain('other');
   });
 
   it('the text of a server has at most 2,000 samples for 200 names with completed and failed runs and limits', async () => {

@@ -6,6 +6,15 @@ export const maxMetricNames = 200;
 /** The name for all definitions beyond `maxMetricNames`. */
 export const otherMetricName = 'other';
 
+/** The largest number of samples in the text of a server. */
+export const maxMetricSamples = 2_000;
+
+/**
+ * The number of pairs of a name and a status other than completed and failed with their own samples. Further ones are counted with
+ * their status, under the name `other`.
+ */
+export const maxRareStatuses = 200;
+
 /** Bounds for work that takes milliseconds to hours, in seconds. */
 const workBounds = [0.005, 0.025, 0.1, 0.5, 1, 5, 30, 120, 600, 3_600, 21_600, 86_400];
 /** Bounds for internal operations, in seconds. */

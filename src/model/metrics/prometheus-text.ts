@@ -37,6 +37,11 @@ export function formatHistogram(
   return head(name, 'histogram', help) + histograms.map((one) => formatOne(name, one)).join('');
 }
 
+/** Counts the samples of a text. */
+export function countSamples(text: string): number {
+  return text.match(/^[^#\n]/gm)?.length ?? 0;
+}
+
 function formatOne(name: string, { labels, bounds, counts, sum }: TextHistogram): string {
   let count = 0;
   const buckets = [...bounds.map(String), '+Inf'].map((le, index) => {

@@ -1,6 +1,9 @@
 import type { Instrument, MetricLabels, MetricSink } from '../telemetry.ts';
-import { instruments, maxMetricNames, otherMetricName } from './instruments.ts';
+import { instruments, maxMetricNames, maxRareStatuses, otherMetricName } from './instruments.ts';
 import { formatHistogram, formatMetric } from './prometheus-text.ts';
+
+/** The statuses that every name has samples for. */
+const usualStatuses: ReadonlySet<string> = new Set(['completed', 'failed']);
 
 type Observation = readonly (readonly [MetricLabels, number])[];
 
@@ -74,7 +77,8 @@ export class RunMetrics {
   readonly #sink: MetricSink | undefined;
   readonly #names = new Set<string>();
   readonly #started;
-  readonly #ended;
+  readonly #ended: Family<Family<Counter>>;
+  readonly #endedCounters: Counter[] = [];
   readonly #instances;
   readonly #turns;
   readonly #attempts;
@@ -90,6 +94,7 @@ export class RunMetrics {
   readonly #swept;
   readonly #gauges = new Map<Instrument, Set<() => Observation>>();
   readonly #stops = new Map<Instrument, (() => void) | undefined>();
+  #rareStatuses = 0;
   #isRead = false;
 
   constructor(given?: MetricSink) {
@@ -100,9 +105,7 @@ export class RunMetrics {
     const histograms = (instrument: Instrument, label: string) =>
       new Family((value) => new Histogram(instrument, { [label]: value }, sink));
     this.#started = counters(instruments.started, 'name');
-    this.#ended = new Family(
-      (name) => new Family((status) => new Counter(instruments.ended, { name, status }, sink)),
-    );
+    this.#ended = new Family((name) => new Family((status) => this.#createEnded({ name, status })));
     this.#instances = histograms(instruments.instanceDuration, 'status');
     this.#turns = histograms(instruments.turnDuration, 'path');
     this.#attempts = histograms(instruments.attemptDuration, 'outcome');
@@ -206,10 +209,9 @@ export class RunMetrics {
       );
     const histograms = (instrument: Instrument, samples: readonly Histogram[]) =>
       formatHistogram(instrument.name, instrument.help, samples);
-    const ended = this.#ended.all.flatMap((byStatus) => byStatus.all);
     return [
       counters(instruments.started, this.#started.all),
-      counters(instruments.ended, ended),
+      counters(instruments.ended, this.#endedCounters),
       histograms(instruments.instanceDuration, this.#instances.all),
       histograms(instruments.turnDuration, this.#turns.all),
       histograms(instruments.attemptDuration, this.#attempts.all),
@@ -243,6 +245,18 @@ export class RunMetrics {
 
   #gaugeText(instrument: Instrument): string {
     return formatMetric(instrument.name, 'gauge', instrument.help, this.#sumsOf(instrument));
+  }
+
+  /** Six statuses of 200 names would exceed the bound of the text: rare ones have samples of their own up to a number. */
+  #createEnded(labels: { readonly name: string; readonly status: string }): Counter {
+    const { name, status } = labels;
+    if (name !== otherMetricName && !usualStatuses.has(status)) {
+      if (this.#rareStatuses >= maxRareStatuses) return this.#ended.of(otherMetricName).of(status);
+      this.#rareStatuses += 1;
+    }
+    const counter = new Counter(instruments.ended, labels, this.#sink);
+    this.#endedCounters.push(counter);
+    return counter;
   }
 
   #cap(name: string): string {

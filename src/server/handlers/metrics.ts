@@ -51,7 +51,7 @@ export const metricHandlers: Handlers<typeof metricRoutes> = {
     const counted = { blocked: blocked.count, limits: limits.items };
     const store = { system, queues, workers, unclaimed, ...counted, retention };
     const { metrics } = LocalClient.internals(client);
-    return toPrometheus({ ...store, server: figures, nowMs: clock.now() }) + metrics();
+    return toPrometheus({ ...store, server: figures, runs: metrics(), nowMs: clock.now() });
   },
   async openApi(_, { openApi }) {
     return openApi();

@@ -63,6 +63,7 @@ it('toPrometheus() counts workers and escapes the names of unclaimed definitions
       { kind: 'task', name: 'a"} 1\nevil{x="\\', dueForMs: 10_000 },
     ],
     server: new ServerMetrics({}),
+    runs: '',
     nowMs: 0,
   });
   const lines = text

@@ -5,11 +5,20 @@ import type {
 } from '../../providers/contract/management.ts';
 import type { RetentionStatus } from '../../management/retention-records.ts';
 import type { LimitsInfo } from '../../client/managing/limits.ts';
-import { storeInstruments } from '../../model/metrics/instruments.ts';
-import { formatMetric, type TextSample } from '../../model/metrics/prometheus-text.ts';
+import {
+  maxMetricSamples,
+  otherMetricName,
+  storeInstruments,
+} from '../../model/metrics/instruments.ts';
+import {
+  countSamples,
+  formatMetric,
+  type TextSample,
+} from '../../model/metrics/prometheus-text.ts';
 import type { UnclaimedWorkInfo, WorkerInfo } from '../../client/reading/workers.ts';
 import type { ServerMetrics } from './server-metrics.ts';
 
+/** Formats all metrics of a server: of its store, of itself and of the workers of its process. At most 2,000 samples. */
 export function toPrometheus(params: {
   readonly system: SystemMetrics;
   readonly queues: QueueDepths;
@@ -21,9 +30,12 @@ export function toPrometheus(params: {
   readonly limits: readonly LimitsInfo[];
   readonly retention: RetentionStatus;
   readonly server: ServerMetrics;
+  /** The metrics of the workers of this process, in the same format. */
+  readonly runs: string;
   readonly nowMs: number;
 }): string {
-  const { system, queues, workers, unclaimed, blocked, limits, retention, server, nowMs } = params;
+  const { system, queues, workers, unclaimed, blocked, limits, retention, server, runs, nowMs } =
+    params;
   const depths = (['orchestrations', 'activities', 'tasks'] as const).map(
     (queue) => [queue, queues[queue]] as const,
   );
@@ -44,7 +56,7 @@ export function toPrometheus(params: {
     count,
   ]);
   const { finishedExecutions, storageBytes, reclaimableBytes, pendingReclaims } = system;
-  return [
+  const others = [
     gauge('perdure_instances', 'Instances by status.', bySubject('status', system.instances)),
     gauge(
       'perdure_finished_executions',
@@ -78,7 +90,6 @@ export function toPrometheus(params: {
       'Age of the oldest claimable entry, in seconds.',
       ages,
     ),
-    ...limitGauges(limits),
     gauge('perdure_queue_messages', 'Messages to instances, including timers.', queues.messages),
     gauge('perdure_workers', 'Workers by status, at most 1,000.', byStatus(workers)),
     gauge(
@@ -115,16 +126,25 @@ export function toPrometheus(params: {
       'Requests rejected with 401 or 403, by status and reason.',
       rejections,
     ),
+    runs,
   ].join('');
+  return limitGauges(limits, maxMetricSamples - countSamples(others)) + others;
 }
 
-/** Keys are not labels: their number has no bound. */
-function limitGauges(limits: readonly LimitsInfo[]): readonly string[] {
+type LimitFigures = Pick<LimitsInfo, 'kind' | 'name' | 'effective' | 'running' | 'waiting'>;
+
+const gaugesPerLimit = 3;
+// One for each kind.
+const maxOtherLimits = 3;
+
+/** Keys are not labels: their number has no bound. Definitions that do not fit into `room` samples are added up as `other`. */
+function limitGauges(limits: readonly LimitsInfo[], room: number): string {
   const { limitRunning, limitMax, limitWaiting } = storeInstruments;
-  const samples = (valueOf: (info: LimitsInfo) => number | undefined): readonly TextSample[] =>
-    limits.flatMap((info): readonly TextSample[] => {
-      const { kind, name } = info;
-      const value = valueOf(info);
+  const figures = fitLimits(limits, Math.floor(room / gaugesPerLimit));
+  const samples = (valueOf: (one: LimitFigures) => number | undefined): readonly TextSample[] =>
+    figures.flatMap((one): readonly TextSample[] => {
+      const { kind, name } = one;
+      const value = valueOf(one);
       return value === undefined ? [] : [[{ kind, name }, value]];
     });
   return [
@@ -143,7 +163,30 @@ function limitGauges(limits: readonly LimitsInfo[]): readonly string[] {
       limitWaiting.help,
       samples(({ waiting }) => waiting),
     ),
-  ];
+  ].join('');
+}
+
+function fitLimits(limits: readonly LimitsInfo[], max: number): readonly LimitFigures[] {
+  if (limits.length <= max) return limits;
+  const own: LimitFigures[] = [];
+  const others = new Map<string, LimitFigures>();
+  for (const info of limits) {
+    const { kind, name, running, waiting } = info;
+    // A definition of this name would be a duplicate of the sum.
+    if (own.length < max - maxOtherLimits && name !== otherMetricName) own.push(info);
+    else {
+      const sum = others.get(kind) ?? { running: 0, waiting: 0 };
+      others.set(kind, {
+        kind,
+        name: otherMetricName,
+        // Definitions without a limit are added up too, so that a sum of limits would mislead.
+        effective: {},
+        running: sum.running + running,
+        waiting: sum.waiting + waiting,
+      });
+    }
+  }
+  return [...own, ...others.values()];
 }
 
 function bySubject(name: string, counts: Readonly<Record<string, number>>): readonly TextSample[] {

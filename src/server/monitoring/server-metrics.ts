@@ -10,8 +10,11 @@ export type DashboardRoute = 'dashboardFile' | 'dashboardSession';
 /** Routes as the metrics and the log name them. */
 export type CountedRoute = RouteName | DashboardRoute | 'none';
 
+// About 100 routes can each respond with ten errors: further pairs of a route and an error are counted as `other`.
+const maxErrorResponses = 150;
+
 interface ResponseCount {
-  readonly route: CountedRoute;
+  readonly route: CountedRoute | 'other';
   readonly status: number;
   count: number;
 }
@@ -27,16 +30,28 @@ export class ServerMetrics {
   readonly #responses = new Map<string, ResponseCount>();
   readonly #rejections = new Map<string, RejectionCount>();
   readonly #gauges: Readonly<Record<string, () => number>>;
+  #errorResponses = 0;
 
   constructor(gauges: Readonly<Record<string, () => number>>) {
     this.#gauges = gauges;
   }
 
   countResponse(route: CountedRoute, status: number): void {
+    this.#responseCount(route, status).count += 1;
+  }
+
+  #responseCount(route: ResponseCount['route'], status: number): ResponseCount {
     const key = `${route} ${status}`;
-    const counted = this.#responses.get(key);
-    if (counted === undefined) this.#responses.set(key, { route, status, count: 1 });
-    else counted.count += 1;
+    let counted = this.#responses.get(key);
+    if (counted === undefined) {
+      if (status >= 400 && route !== 'other') {
+        if (this.#errorResponses >= maxErrorResponses) return this.#responseCount('other', status);
+        this.#errorResponses += 1;
+      }
+      counted = { route, status, count: 0 };
+      this.#responses.set(key, counted);
+    }
+    return counted;
   }
 
   countRejection(status: number, reason: RejectionReason): void {
