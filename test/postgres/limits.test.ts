@@ -192,6 +192,33 @@ it.each([
   },
 );
 
+it('claims delete the lanes of an orchestration whose instances have ended or were stopped', async () => {
+  const { url, open } = await temporaryStore();
+  const provider = await open({ listen: false });
+  await provider.declareLimits({
+    buildId: 'build',
+    definitions: [{ kind: 'orchestration', name: 'sample', limits: { global: 20, perKey: 1 } }],
+  });
+  const start = (id: string, key: string) => newInstance(id, { lane: { key, weight: 1 } });
+  const keys = Array.from({ length: 30 }, (_, n) => `key ${n}`);
+  await provider.createInstances(
+    keys.flatMap((key) => [start(`${key} a`, key), start(`${key} b`, key)]),
+  );
+  const begun = await provider.fetchOrchestrationItems({ ...fetch, max: 100 });
+  expect(begun).toHaveLength(20);
+  const lanes = () => querySql<{ lane: string }>(url, 'SELECT lane FROM perdure.lanes');
+  expect(await lanes()).toHaveLength(30);
+  const stop = { reason: 'x', actor: null, tree: true };
+  await provider.terminate(
+    keys.flatMap((key) => ['a', 'b'].map((name) => ({ ...stop, instanceId: `${key} ${name}` }))),
+  );
+  expect(await provider.fetchOrchestrationItems(fetch)).toEqual([]);
+  expect(await lanes()).toEqual([]);
+  await provider.createInstances([start('later', 'key 1')]);
+  expect(await provider.fetchOrchestrationItems(fetch)).toHaveLength(1);
+  expect(await lanes()).toEqual([{ lane: 'key 1' }]);
+});
+
 /** Acks, abandons, retries, cancels, terminates, deletes and pauses at random. */
 async function disturb(provider: Provider, ids: readonly string[], random: () => number) {
   const id = ids[Math.floor(random() * ids.length)] ?? '';

@@ -271,7 +271,8 @@ export interface LimitStore {
    *
    * A provider must:
    * - return them by key, in pages, or by waiting items (lane/is-listed)
-   * - delete lanes without items and with a full rate, in bounded steps (lane/an-idle-one-is-deleted)
+   * - delete lanes without items and with a full rate, in bounded steps (lane/an-idle-one-is-deleted,
+   *   begin/an-idle-key-is-deleted)
    * - free the places of a lane whose items are deleted while they are held (lane/a-removed-one-is-free)
    */
   listLanes(params: ListLanesParams): Promise<LimitsPage<LaneRecord>>;

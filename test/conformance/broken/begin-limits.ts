@@ -96,8 +96,19 @@ export const brokenBeginLimits: readonly BrokenProvider[] = [
     override: (intact) =>
       withSql(
         intact,
-        `CREATE TRIGGER IF NOT EXISTS catches_up AFTER UPDATE OF vtime ON lanes WHEN NEW.vtime > OLD.vtime + 720720
+        `CREATE TRIGGER IF NOT EXISTS begins_in_the_past AFTER INSERT ON lanes
+         BEGIN UPDATE lanes SET vtime = 0 WHERE definition_key = NEW.definition_key AND lane = NEW.lane; END;
+         CREATE TRIGGER IF NOT EXISTS catches_up AFTER UPDATE OF vtime ON lanes WHEN NEW.vtime > OLD.vtime + 720720
          BEGIN UPDATE lanes SET vtime = OLD.vtime + 720720 WHERE definition_key = NEW.definition_key AND lane = NEW.lane; END`,
+      ),
+  },
+  {
+    fault: 'idle keys of orchestrations stay',
+    rejectedBy: 'begin/an-idle-key-is-deleted',
+    override: (intact) =>
+      withSql(
+        intact,
+        `CREATE TRIGGER IF NOT EXISTS stays BEFORE DELETE ON lanes BEGIN SELECT RAISE(IGNORE); END`,
       ),
   },
   {

@@ -58,6 +58,8 @@ const maxBegun = 1_000;
  *
  * An instance that began before its definition was limited, or that was retried, takes a place even if none is free.
  *
+ * The claim that finds a lane without places and without waiting instances deletes it.
+ *
  * A claim locks the rows of the limited definitions first, and waits for no other row while it holds them.
  */
 export class BeginLimits {
@@ -289,9 +291,14 @@ function statements(schema: string) {
           RETURNING definition_key, lane, freed
         ), change AS MATERIALIZED (
           SELECT definition_key, lane, sum(freed)::int AS freed FROM signal GROUP BY definition_key, lane
+        ), idle AS (
+          DELETE FROM ${lanes} AS lane USING change
+          WHERE lane.definition_key = change.definition_key AND lane.lane = change.lane
+            AND lane.running = change.freed AND NOT more
         ), updated AS (
           UPDATE ${lanes} AS lane SET running = lane.running - change.freed, ready = more FROM change
           WHERE lane.definition_key = change.definition_key AND lane.lane = change.lane
+            AND (lane.running <> change.freed OR more)
         )
         UPDATE ${limits} AS lim SET running = lim.running - total.freed
         FROM (SELECT definition_key, sum(freed)::int AS freed FROM change GROUP BY definition_key) AS total
@@ -397,10 +404,15 @@ function statements(schema: string) {
           ready: 'boolean',
         }),
       },
-      ({ definitionKey, vclock, taken, lanes: changed }) => `WITH updated AS (
+      ({ definitionKey, vclock, taken, lanes: changed }) => `WITH idle AS (
+          DELETE FROM ${lanes} AS lane USING ${changed.as('next')}
+          WHERE lane.definition_key = ${definitionKey} AND lane.lane = next.lane COLLATE "C"
+            AND lane.running + next.taken = 0 AND NOT next.more
+        ), updated AS (
           UPDATE ${lanes} AS lane SET running = lane.running + next.taken, vtime = next.vtime, more = next.more,
             ready = next.ready
           FROM ${changed.as('next')} WHERE lane.definition_key = ${definitionKey} AND lane.lane = next.lane COLLATE "C"
+            AND (lane.running + next.taken > 0 OR next.more)
         )
         UPDATE ${limits} SET running = running + ${taken}, vclock = greatest(vclock, ${vclock})
         WHERE definition_key = ${definitionKey}`,

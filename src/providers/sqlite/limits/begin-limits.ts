@@ -38,6 +38,8 @@ interface InstanceState {
 
 // Lanes that one round reads.
 const lanesPerRound = 200;
+// Idle lanes that a claim deletes in addition to two per admitted instance.
+const minPruned = 50;
 
 /**
  * Limits of the instances of an orchestration that have begun and not ended.
@@ -75,6 +77,7 @@ export class BeginLimits {
   readonly #unpark;
   readonly #setLane;
   readonly #setClock;
+  readonly #prune;
 
   constructor(
     db: Database.Database,
@@ -188,6 +191,11 @@ export class BeginLimits {
       `UPDATE limits SET running = running + :taken, vclock = max(vclock, :vclock)
        WHERE definition_key = :definitionKey`,
     );
+    this.#prune = db.prepare<[number, number]>(
+      `DELETE FROM lanes WHERE (definition_key, lane) IN (
+         SELECT definition_key, lane FROM lanes
+         WHERE definition_key = ? AND running = 0 AND more = 0 AND wake_at IS NULL LIMIT +?)`,
+    );
   }
 
   /** Stores the key of a new instance, if it has one. */
@@ -262,10 +270,12 @@ export class BeginLimits {
     return false;
   }
 
-  /** Gives free places to waiting instances, at most `max`. They can be claimed now. */
+  /** Gives free places to waiting instances, at most `max`. They can be claimed now. Deletes idle lanes. */
   admit(gates: ReadonlyMap<string, Gate>, max: number): void {
     for (const gate of gates.values()) {
-      while (this.#admitRound(gate, max) === 'more');
+      let taken = this.#admitRound(gate, max);
+      while (taken === 'none yet') taken = this.#admitRound(gate, max);
+      this.#prune.run(gate.definitionKey, minPruned + 2 * taken);
     }
   }
 
@@ -281,12 +291,12 @@ export class BeginLimits {
     return Math.max(global - (this.#state.get(definitionKey)?.running ?? 0), 0);
   }
 
-  /** Returns `more` if all lanes that were read turned out not to be ready, so that others may be. */
-  #admitRound(gate: Gate, max: number): 'more' | 'done' {
+  /** Returns how many began. `none yet`: all lanes that were read turned out not to be ready, so others may be. */
+  #admitRound(gate: Gate, max: number): number | 'none yet' {
     const { definitionKey, limits } = gate;
     const { perKey } = limits;
     const free = Math.min(max, this.#free(gate));
-    if (free === 0) return 'done';
+    if (free === 0) return 0;
     const rows = this.#readyLanes.all(definitionKey, lanesPerRound);
     const lanes: WaitingLane[] = rows.map((row) => ({
       ...row,
@@ -306,7 +316,7 @@ export class BeginLimits {
       this.#setLane.run({ definitionKey, lane: lane.lane, taken: own, vtime, more, ready });
     }
     this.#setClock.run({ definitionKey, taken, vclock });
-    return taken === 0 && rows.length === lanesPerRound ? 'more' : 'done';
+    return taken === 0 && rows.length === lanesPerRound ? 'none yet' : taken;
   }
 
   #take(definitionKey: number, lane: WaitingLane): boolean {

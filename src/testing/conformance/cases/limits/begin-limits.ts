@@ -212,6 +212,27 @@ export const beginLimits: Capability = {
       },
     },
     {
+      id: 'begin/an-idle-key-is-deleted',
+      title: 'a key whose instances have ended or were stopped is not listed after a later claim',
+      async run(store) {
+        await limit(store, { perKey: 1 });
+        const keys = ['k0', 'k1', 'k2', 'k3', 'k4'];
+        for (const key of keys) await createAll(store, [`${key}a`, `${key}b`], key);
+        assert.equal((await beginAll(store)).length, keys.length);
+        for (const key of keys) {
+          await store.terminate(`${key}b`);
+          await store.terminate(`${key}a`);
+        }
+        await createAll(store, ['z'], 'z');
+        assert.deepEqual(await beginAll(store), ['z']);
+        const { records } = await store.provider.listLanes({ ...sample, limit: 10, order: 'key' });
+        assert.deepEqual(
+          records.map(({ key }) => key),
+          ['z'],
+        );
+      },
+    },
+    {
       id: 'begin/a-first-turn-is-not-run',
       title: 'a start with a first turn stores only its start message',
       async run(store) {
