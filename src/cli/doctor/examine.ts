@@ -23,7 +23,7 @@ import { checkSchemaDrift } from './checks/schema-drift.ts';
 import { checkStoreAccess } from './checks/store-access.ts';
 import { checkSynchronousCommit } from './checks/synchronous-commit.ts';
 import { checkUnclaimedWork } from './checks/unclaimed-work.ts';
-import type { Check, DoctorReads, Examination, Finding } from './finding.ts';
+import type { Check, DoctorReads, Examination, Finding, LimitsOfQueue } from './finding.ts';
 
 /** All checks. Within a level, findings are reported in this order. */
 const checks: readonly Check[] = [
@@ -55,8 +55,17 @@ const levels = ['problem', 'warning', 'note'] as const;
 
 /** Derives all findings, the most urgent level first. */
 export function findProblems(examination: Examination): readonly Finding[] {
-  const findings = checks.flatMap((check) => check(examination));
+  const findings = checks
+    .flatMap((check) => check(examination))
+    .map((finding) => withNote(finding, examination));
   return levels.flatMap((level) => findings.filter((one) => one.level === level));
+}
+
+/** Adds to a remedy which variable to set before it. */
+function withNote(finding: Finding, { variableNote }: Examination): Finding {
+  const { remedy } = finding;
+  if (variableNote === undefined || !remedy.includes('"$PERDURE_STORE"')) return finding;
+  return { ...finding, remedy: `${variableNote} ${remedy}` };
 }
 
 /** Whether a store with this report can be opened. */
@@ -66,6 +75,7 @@ export function canOpen({ access, schema }: StoreReport): boolean {
 
 const maxPoisoned = 20;
 const maxLimits = 1_000;
+const maxKeys = 100;
 
 /** Reads what the checks need through a client, local or remote. */
 export async function readForDoctor(
@@ -77,7 +87,7 @@ export async function readForDoctor(
     client.workers(),
     client.systemMetrics(),
     client.retention.status(),
-    client.limits.list({ limit: maxLimits }),
+    readLimits(client, attention),
     client.list({ status: 'failed', failureCode: 'POISON' }, { limit: maxPoisoned }),
   ]);
   return {
@@ -85,12 +95,32 @@ export async function readForDoctor(
     workers,
     metrics,
     retention,
-    definitionLimits: limits.items,
+    limitsOfOldQueues: limits,
     poisoned: poisoned.items.map(({ id, name }) => ({ id, name })),
     hasMorePoisoned: poisoned.nextCursor !== undefined,
     skewMs,
     skewErrorMs,
   };
+}
+
+/** Reads the limits of the old queues, of which attention lists a few. */
+async function readLimits(
+  client: ClientSurface,
+  { findings }: Attention,
+): Promise<readonly LimitsOfQueue[]> {
+  const queues = findings.flatMap((one) => (one.kind === 'oldQueues' ? one.queues : []));
+  if (queues.length === 0) return [];
+  const all = await client.limits.list({ limit: maxLimits });
+  const found = all.items.filter((one) =>
+    queues.some(({ kind, name }) => one.kind === kind && one.name === name),
+  );
+  return Promise.all(
+    found.map(async (limits) => {
+      const { kind, name } = limits;
+      const { items } = await client.limits.keys({ kind, name }, { limit: maxKeys });
+      return { ...limits, holdsKey: items.some(({ heldBy }) => heldBy !== undefined) };
+    }),
+  );
 }
 
 /** Reads the findings of the store, whose time is the clock of the store at some moment of the call. */

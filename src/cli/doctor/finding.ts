@@ -4,6 +4,7 @@ import type { WorkerInfo } from '../../client/reading/workers.ts';
 import type { RetentionStatus } from '../../management/retention-records.ts';
 import type { SystemMetrics } from '../../providers/contract/management.ts';
 import type { StoreReport } from '../../providers/shared/store-report.ts';
+import type { Selectors } from './selector.ts';
 
 /** One thing that `perdure doctor` found. */
 export interface Finding {
@@ -17,10 +18,8 @@ export interface Finding {
 }
 
 /** What the checks derive findings from. */
-export interface Examination {
+export interface Examination extends Selectors {
   readonly nodeVersion: string;
-  /** The options that select the target in a command: `--store app.db`. */
-  readonly selector: string;
   /** Absent over a server, which does not show its store. */
   readonly report?: StoreReport;
   /** Absent if the store or the server could not be opened. */
@@ -34,14 +33,20 @@ export interface DoctorReads {
   readonly workers: readonly WorkerInfo[];
   readonly metrics: SystemMetrics;
   readonly retention: RetentionStatus;
-  /** The definitions with limits or keys, at most 1,000. */
-  readonly definitionLimits: readonly LimitsInfo[];
+  /** The limits of the definitions whose oldest entry waits for more than a minute. */
+  readonly limitsOfOldQueues: readonly LimitsOfQueue[];
   /** Instances that failed with `POISON` and were not retried or deleted. */
   readonly poisoned: readonly { readonly id: string; readonly name: string }[];
   readonly hasMorePoisoned: boolean;
   /** The lead of the store's clock over the clock of this process, and half of the round trip. */
   readonly skewMs: number;
   readonly skewErrorMs: number;
+}
+
+/** The limits of a definition whose queue is old. */
+export interface LimitsOfQueue extends LimitsInfo {
+  /** Whether a limit holds the due runs of one of its keys back, among the 100 keys with the most waiting runs. */
+  readonly holdsKey: boolean;
 }
 
 /** Numbers above which a check reports. */

@@ -4,22 +4,33 @@ import { CliError, usage } from '../cli-error.ts';
 import type { Command, ParsedOptions, Terminal } from '../command.ts';
 import { findProfile, isUrl, unknownProfile, type Profile } from './profiles.ts';
 
+/** What chose a target: an option, a profile of a configuration file, the environment, or the default file. */
+export type TargetSource =
+  | { readonly kind: 'option' | 'environment' | 'file' }
+  | { readonly kind: 'profile'; readonly name: string };
+
 /** The store or server of a call. */
 export type TargetChoice =
   | {
       readonly kind: 'store';
+      readonly source: TargetSource;
       /** The absolute path of an SQLite file, or a PostgreSQL URL. */
       readonly store: string;
       readonly isPostgres: boolean;
       /** Schema of a PostgreSQL store. */
       readonly schema?: string;
+      /** The value of `--schema`. */
+      readonly givenSchema?: string;
       /** The name in messages, without secrets. */
       readonly label: string;
     }
   | {
       readonly kind: 'server';
+      readonly source: TargetSource;
       readonly url: string;
       readonly token?: string;
+      /** The value of `--token-file`. */
+      readonly givenTokenFile?: string;
       readonly allowInsecureHttp: boolean;
       readonly label: string;
     };
@@ -45,7 +56,8 @@ export function chooseTarget(
   if (store !== undefined && given.server !== undefined) {
     throw usage('Pass --store or --server, not both.');
   }
-  const { profile, from } = findSource({ store, server: given.server }, options, terminal);
+  const found = findSource({ store, server: given.server }, options, terminal);
+  const { profile, from, source } = found;
   const choice = { ...profile, ...(schema !== undefined && { schema }) };
   if (choice.store !== undefined && choice.server !== undefined) {
     throw usage(`${from} has a store and a server. Keep one of them.`);
@@ -58,14 +70,15 @@ export function chooseTarget(
       );
     }
     const { tokenFile } = given;
-    return toServer({ ...choice, server: choice.server }, tokenFile, terminal);
+    return toServer({ ...choice, server: choice.server, source }, tokenFile, terminal);
   }
   if (choice.store !== undefined) {
     if (given.tokenFile !== undefined) {
       throw usage('--token-file needs a server. Pass --server, or leave it out.');
     }
     if (from === '--store') warnAboutPassword(choice.store, terminal);
-    return toStore(choice.store, { ...choice, from, cwd: terminal.cwd });
+    const chosen = toStore(choice.store, { ...choice, from, source, cwd: terminal.cwd });
+    return { ...chosen, ...(schema !== undefined && { givenSchema: schema }) };
   }
   throw new CliError(
     2,
@@ -79,37 +92,48 @@ function findSource(
   given: { readonly store: string | undefined; readonly server: string | undefined },
   options: ParsedOptions,
   terminal: Terminal,
-): { readonly profile: Profile; readonly from: string } {
+): { readonly profile: Profile; readonly from: string; readonly source: TargetSource } {
   const { env, cwd } = terminal;
-  if (given.store !== undefined) return { profile: { store: given.store }, from: '--store' };
+  if (given.store !== undefined) {
+    return { profile: { store: given.store }, from: '--store', source: { kind: 'option' } };
+  }
   const name = options.text('profile');
   if (given.server !== undefined) {
-    return { profile: { server: given.server }, from: '--server' };
+    return { profile: { server: given.server }, from: '--server', source: { kind: 'option' } };
   }
   if (name !== undefined) {
     const profile = findProfile(name, terminal);
     if (profile === undefined) throw unknownProfile(name, terminal);
-    return { profile, from: `Profile ${JSON.stringify(name)}` };
+    return { profile, from: `Profile ${JSON.stringify(name)}`, source: { kind: 'profile', name } };
   }
   const [store, server] = [env['PERDURE_STORE'] || undefined, env['PERDURE_SERVER'] || undefined];
   if (store !== undefined || server !== undefined) {
     return {
       profile: { ...(store !== undefined && { store }), ...(server !== undefined && { server }) },
       from: 'The environment (PERDURE_STORE, PERDURE_SERVER)',
+      source: { kind: 'environment' },
     };
   }
   const profile = findProfile('default', terminal);
-  if (profile !== undefined) return { profile, from: 'Profile "default"' };
+  if (profile !== undefined) {
+    return { profile, from: 'Profile "default"', source: { kind: 'profile', name: 'default' } };
+  }
   const file = join(cwd, defaultStore);
   return existsSync(file)
-    ? { profile: { store: file }, from: `./${defaultStore}` }
-    : { profile: {}, from: '' };
+    ? { profile: { store: file }, from: `./${defaultStore}`, source: { kind: 'file' } }
+    : { profile: {}, from: '', source: { kind: 'file' } };
 }
 
 function toStore(
   store: string,
-  { schema, from, cwd }: { readonly schema?: string; readonly from: string; readonly cwd: string },
-): TargetChoice {
+  given: {
+    readonly schema?: string;
+    readonly from: string;
+    readonly source: TargetSource;
+    readonly cwd: string;
+  },
+): Extract<TargetChoice, { readonly kind: 'store' }> {
+  const { schema, from, source, cwd } = given;
   if (store.trim() === '') {
     throw usage(`${from} is empty.`, 'Use the path of an SQLite file, or a PostgreSQL URL.');
   }
@@ -133,6 +157,7 @@ function toStore(
   }
   return {
     kind: 'store',
+    source,
     store: path,
     isPostgres,
     ...(schema !== undefined && { schema }),
@@ -145,7 +170,7 @@ function isDirectory(path: string): boolean {
 }
 
 function toServer(
-  profile: Profile & { readonly server: string },
+  profile: Profile & { readonly server: string; readonly source: TargetSource },
   tokenFile: string | undefined,
   terminal: Terminal,
 ): TargetChoice {
@@ -159,8 +184,10 @@ function toServer(
       : (fromEnvironment ?? (profileFile === undefined ? undefined : readToken(profileFile)));
   return {
     kind: 'server',
+    source: profile.source,
     url: server,
     ...(token !== undefined && { token }),
+    ...(tokenFile !== undefined && { givenTokenFile: tokenFile }),
     allowInsecureHttp,
     label: withoutSecrets(server),
   };

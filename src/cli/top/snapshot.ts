@@ -5,6 +5,7 @@ import type { WorkerInfo } from '../../client/reading/workers.ts';
 import type { InstanceStatus } from '../../model/status.ts';
 import { findProblems, readForDoctor } from '../doctor/examine.ts';
 import { defaultLimits, type Finding } from '../doctor/finding.ts';
+import type { Selectors } from '../doctor/selector.ts';
 
 /** What `perdure top` shows. */
 export interface TopSnapshot {
@@ -51,11 +52,11 @@ export async function readSnapshot(
   client: ClientSurface,
   {
     target,
-    selector,
+    selectors,
     before,
   }: {
     readonly target: string;
-    readonly selector: string;
+    readonly selectors: Selectors;
     readonly before?: TopSnapshot | undefined;
   },
 ): Promise<TopSnapshot> {
@@ -66,7 +67,7 @@ export async function readSnapshot(
   ]);
   const { attention, metrics, workers } = reads;
   const { at } = attention;
-  const examination = { nodeVersion: process.version, selector, reads, limits: defaultLimits };
+  const examination = { nodeVersion: process.version, ...selectors, reads, limits: defaultLimits };
   const recent = series.filter((minute) => minute.at > at - latencyMinutes * minuteMs);
   const snapshot: TopSnapshot = {
     target,

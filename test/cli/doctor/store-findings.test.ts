@@ -48,6 +48,7 @@ function findingsOf(report: StoreReport, limits: Partial<DoctorLimits> = {}): re
   return findProblems({
     nodeVersion: 'v24.0.0',
     selector: '--store app.db',
+    storeSelector: '--store app.db',
     report,
     limits: { ...defaultLimits, ...limits },
   });

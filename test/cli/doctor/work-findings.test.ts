@@ -7,6 +7,7 @@ import { serve } from 'perdure/server';
 import { LocalClient } from '../../../src/client/local-client.ts';
 import { findProblems, readForDoctor } from '../../../src/cli/doctor/examine.ts';
 import { defaultLimits, type DoctorLimits, type Finding } from '../../../src/cli/doctor/finding.ts';
+import type { LimitOverride } from '../../../src/providers/contract/limits.ts';
 import { openPostgres } from '../../../src/providers/postgres/provider.ts';
 import { openSqlite } from '../../../src/providers/sqlite/provider.ts';
 import { newWorker } from '../../../src/testing/conformance/sample-data.ts';
@@ -55,6 +56,7 @@ describe.each(kinds)('doctor over the work in a %s store', (kind) => {
       findProblems({
         nodeVersion: 'v24.0.0',
         selector,
+        storeSelector: selector,
         reads: await readForDoctor(client, now),
         limits: { ...defaultLimits, ...limits },
       });
@@ -163,6 +165,30 @@ describe.each(kinds)('doctor over the work in a %s store', (kind) => {
     ]);
     await startTaskOf(under, 'fax');
     expect(await examine()).toEqual([]);
+  });
+
+  it('queue-age, not held-by-limits, while a limited definition has free places', async () => {
+    const { examine, under, clock, provider } = await open();
+    await provider.registerWorkers([
+      newWorker('live', { heartbeatMs: 86_400_000, tasks: ['fax'] }),
+    ]);
+    const set = (override: LimitOverride) =>
+      provider.setLimits({ kind: 'task', name: 'fax', override });
+    await set({ global: 100 });
+    const lane = { key: 'acme', weight: 1 };
+    for (const id of ['f1', 'f2', 'f3']) await createTask(under, id, { name: 'fax', lane });
+    await clock.advance('2m');
+    expect(ids(await examine())).toEqual(['warning queue-age']);
+    // One run of the key takes its only place.
+    await set({ global: 100, perKey: 1 });
+    await under.claimWork({ tasks: ['fax'], lockMs: 3_600_000 });
+    expect(ids(await examine())).toEqual(['note held-by-limits']);
+    await set({ global: 100, perKey: null });
+    expect(ids(await examine())).toEqual(['warning queue-age']);
+    // The rate has no token until the next hour.
+    await set({ global: 100, rate: { limit: 1, perMs: 3_600_000, burst: 0, perKey: false } });
+    await under.claimWork({ tasks: ['fax'], lockMs: 3_600_000 });
+    expect(ids(await examine())).toEqual(['note held-by-limits']);
   });
 
   it('late-schedules: the remedy ends the run that the ticks wait for', async () => {
@@ -274,7 +300,9 @@ describe.each(kinds)('doctor over the work in a %s store', (kind) => {
     const { code, stdout } = await runCli(['doctor', '--server', server.url]);
     expect(code).toBe(8);
     expect(stdout).toContain('problem  no-workers\n  1 instance has not ended');
-    expect(stdout).toContain(`perdure worker <file> --server ${server.url}`);
+    expect(stdout).toContain(
+      'Start one on a machine that reaches the store: `perdure worker <file> --store <path | url>`.',
+    );
     expect(stdout).toContain('settings of the store were not checked');
     await server.close();
     const gone = await runCli(['doctor', '--json', '--server', server.url]);

@@ -73,6 +73,7 @@ function chooseStore(call: Call): StoreChoice {
   } catch (error) {
     if (!(error instanceof CliError) || error.code !== 'NO_TARGET') throw error;
     const store = join(call.terminal.cwd, defaultStore);
-    return { kind: 'store', store, isPostgres: false, label: defaultStore };
+    const source = { kind: 'file' } as const;
+    return { kind: 'store', source, store, isPostgres: false, label: defaultStore };
   }
 }

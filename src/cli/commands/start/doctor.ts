@@ -1,7 +1,7 @@
 import type { Call, ExitCode, Output } from '../../command.ts';
 import { canOpen, findProblems, readForDoctor } from '../../doctor/examine.ts';
 import { defaultLimits, type Examination, type Finding } from '../../doctor/finding.ts';
-import { selectorOf } from '../../doctor/selector.ts';
+import { selectorsOf } from '../../doctor/selector.ts';
 import { reportOf } from '../../exit-codes.ts';
 import { reportOnStore } from '../../running/store-report.ts';
 import type { TargetChoice } from '../../target/choose-target.ts';
@@ -36,7 +36,7 @@ interface Result {
 async function examine(call: Call, choice: TargetChoice): Promise<Result> {
   const examination: Examination = {
     nodeVersion: process.version,
-    selector: selectorOf(choice),
+    ...selectorsOf(choice),
     limits: defaultLimits,
   };
   const report = choice.kind === 'store' ? await reportOnStore(choice) : undefined;

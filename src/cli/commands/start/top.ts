@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Call, ExitCode } from '../../command.ts';
-import { selectorOf } from '../../doctor/selector.ts';
+import { selectorsOf } from '../../doctor/selector.ts';
 import { reportOf } from '../../exit-codes.ts';
 import { toMs } from '../../../model/values/duration.ts';
 import { writeJson } from '../../text/json.ts';
@@ -17,7 +17,7 @@ export async function run(call: Call): Promise<ExitCode> {
   const intervalMs = Math.max(minIntervalMs, toMs(options.text('interval') ?? '2s'));
   const { client, choice, label: target } = await call.open();
   const read = (before?: TopSnapshot) =>
-    readSnapshot(client, { target, selector: selectorOf(choice), before });
+    readSnapshot(client, { target, selectors: selectorsOf(choice), before });
   const first = await read();
   if (json) {
     writeJson(stdout, first);

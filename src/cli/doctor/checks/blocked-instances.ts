@@ -1,5 +1,5 @@
 import { attentionOf, type Check } from '../finding.ts';
-import { counted, examples, shellQuote } from '../phrases.ts';
+import { counted, examples, instanceCommand } from '../phrases.ts';
 
 /** Reports instances whose code and history disagree, or whose data cannot be read. */
 export const checkBlockedInstances: Check = (examination) => {
@@ -12,7 +12,7 @@ export const checkBlockedInstances: Check = (examination) => {
       id: 'blocked',
       level: 'problem',
       sentence: `${counted(found, 'instance is', 'instances are')} blocked: ${examples(ids, found.count)}. The oldest: ${first.text}.`,
-      remedy: `Compare the recorded and the issued command with \`perdure why ${shellQuote(first.id)} ${examination.selector}\`, then deploy code that agrees with the history.`,
+      remedy: `Compare the recorded and the issued command with ${instanceCommand('why', first.id, examination)}, then deploy code that agrees with the history.`,
     },
   ];
 };

@@ -1,7 +1,7 @@
 import type { LimitsInfo } from '../../../client/managing/limits.ts';
 import { formatDuration } from '../../text/format.ts';
 import { limitsText } from '../../text/limits.ts';
-import { attentionOf, type Check, type Examination } from '../finding.ts';
+import { attentionOf, type Check, type Examination, type LimitsOfQueue } from '../finding.ts';
 import { examples, shellQuote } from '../phrases.ts';
 
 /** Reports queues whose oldest entry has waited for more than a minute because a limit is reached. */
@@ -42,16 +42,23 @@ function doubled({ global, perKey, rate }: LimitsInfo['effective']): string {
   return options.join(' ');
 }
 
-/** The old queues of definitions that have limits. */
+/** The old queues of definitions whose limits are reached. Free places without a run need workers instead. */
 export function queuesHeldByLimits(examination: Examination): readonly {
   readonly limits: LimitsInfo;
   readonly oldestReadyAt: number | null;
 }[] {
   const queues = attentionOf(examination, 'oldQueues')?.queues ?? [];
-  const all = examination.reads?.definitionLimits ?? [];
+  const all = examination.reads?.limitsOfOldQueues ?? [];
+  const nowMs = examination.reads?.attention.at ?? 0;
   return queues.flatMap(({ kind, name, oldestReadyAt }) => {
     const limits = all.find((one) => one.kind === kind && one.name === name);
-    const isLimited = limits !== undefined && Object.keys(limits.effective).length > 0;
-    return isLimited ? [{ limits, oldestReadyAt }] : [];
+    return limits !== undefined && isReached(limits, nowMs) ? [{ limits, oldestReadyAt }] : [];
   });
+}
+
+function isReached(limits: LimitsOfQueue, nowMs: number): boolean {
+  const { effective, running, nextTokenAt = 0, holdsKey } = limits;
+  return (
+    running >= (effective.global ?? Number.POSITIVE_INFINITY) || nextTokenAt > nowMs || holdsKey
+  );
 }

@@ -1,6 +1,6 @@
 import { attentionOf, type Check } from '../finding.ts';
 import { formatDuration } from '../../text/format.ts';
-import { counted, examples, shellQuote } from '../phrases.ts';
+import { counted, examples, instanceCommand, workerCommand } from '../phrases.ts';
 
 /** Reports schedules with missed or waiting ticks. */
 export const checkLateSchedules: Check = (examination) => {
@@ -8,7 +8,7 @@ export const checkLateSchedules: Check = (examination) => {
   const [first] = found?.schedules ?? [];
   if (found === undefined || first === undefined) return [];
   const nowMs = examination.reads?.attention.at ?? 0;
-  const run = `${shellQuote(first.lastInstanceId ?? first.name)} ${examination.selector}`;
+  const run = first.lastInstanceId ?? first.name;
   const names = found.schedules.map(
     ({ name, reason, since }) =>
       `${JSON.stringify(name)} (${reason === 'late' ? 'due' : 'its last run has not ended'} for ${formatDuration(nowMs - since)})`,
@@ -20,8 +20,8 @@ export const checkLateSchedules: Check = (examination) => {
       sentence: `${counted(found, 'schedule is', 'schedules are')} late: ${examples(names, found.count)}.`,
       remedy:
         first.reason === 'late'
-          ? `Start a worker: workers run the schedules. \`perdure worker <file> ${examination.selector}\`.`
-          : `See what its run waits for with \`perdure why ${run}\`. If it must not go on, end it with \`perdure cancel ${run}\`.`,
+          ? `Workers run the schedules. Start one${workerCommand(examination)}.`
+          : `See what its run waits for with ${instanceCommand('why', run, examination)}. If it must not go on, end it with ${instanceCommand('cancel', run, examination)}.`,
     },
   ];
 };

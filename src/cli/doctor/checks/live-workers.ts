@@ -2,10 +2,11 @@ import { recentMs } from '../../../client/explaining/read-attention.ts';
 import type { WorkerInfo } from '../../../client/reading/workers.ts';
 import type { Check, Finding } from '../finding.ts';
 import { formatDuration } from '../../text/format.ts';
-import { counted, examples } from '../phrases.ts';
+import { counted, examples, workerCommand } from '../phrases.ts';
 
 /** Reports a store without a live worker while instances wait, and workers that were lost. */
-export const checkLiveWorkers: Check = ({ reads, selector }) => {
+export const checkLiveWorkers: Check = (examination) => {
+  const { reads, selector } = examination;
   if (reads === undefined) return [];
   const { workers, metrics, attention } = reads;
   const findings: Finding[] = [];
@@ -16,7 +17,7 @@ export const checkLiveWorkers: Check = ({ reads, selector }) => {
       id: 'no-workers',
       level: 'problem',
       sentence: `${counted({ count: open }, 'instance has', 'instances have')} not ended, and no worker is live.`,
-      remedy: `Start one: \`perdure worker <file> ${selector}\`.`,
+      remedy: `Start one${workerCommand(examination)}.`,
     });
   }
   const lost = lostWorkers(workers, attention.at);
@@ -29,7 +30,7 @@ export const checkLiveWorkers: Check = ({ reads, selector }) => {
       id: 'stale-workers',
       level: 'warning',
       sentence: `${counted({ count: lost.length }, 'worker')} did not stop and sent no heartbeat: ${examples(names, lost.length)}.`,
-      remedy: `Read the log of its process and restart it: \`perdure worker <file> ${selector}\`. List all workers with \`perdure workers ${selector}\`.`,
+      remedy: `Read the log of its process and restart it${workerCommand(examination)}. List all workers with \`perdure workers ${selector}\`.`,
     });
   }
   return findings;

@@ -1,8 +1,9 @@
 import type { Check } from '../finding.ts';
-import { counted, examples, shellQuote } from '../phrases.ts';
+import { counted, examples, instanceCommand } from '../phrases.ts';
 
 /** Reports instances that failed because their work was claimed too often without an outcome. */
-export const checkPoisonedInstances: Check = ({ reads, selector }) => {
+export const checkPoisonedInstances: Check = (examination) => {
+  const { reads } = examination;
   const [first] = reads?.poisoned ?? [];
   if (reads === undefined || first === undefined) return [];
   const { poisoned, hasMorePoisoned } = reads;
@@ -13,7 +14,7 @@ export const checkPoisonedInstances: Check = ({ reads, selector }) => {
       id: 'poisoned',
       level: 'problem',
       sentence: `${counted(count, 'instance')} failed with POISON, because its work killed or blocked every worker that claimed it: ${examples(ids)}.`,
-      remedy: `Fix the handler that \`perdure why ${shellQuote(first.id)} ${selector}\` names, deploy it, then run \`perdure retry ${shellQuote(first.id)} ${selector}\`.`,
+      remedy: `Fix the handler that ${instanceCommand('why', first.id, examination)} names, deploy it, then run ${instanceCommand('retry', first.id, examination)}.`,
     },
   ];
 };

@@ -1,6 +1,6 @@
 import { attentionOf, type Check } from '../finding.ts';
 import { formatDuration } from '../../text/format.ts';
-import { counted, examples } from '../phrases.ts';
+import { counted, examples, workerCommand } from '../phrases.ts';
 import { queuesHeldByLimits } from './held-by-limits.ts';
 
 /** Reports queues whose oldest entry waits for more than a minute although a worker has the definition. */
@@ -23,7 +23,7 @@ export const checkQueueAge: Check = (examination) => {
       id: 'queue-age',
       level: 'warning',
       sentence: `${counted(growing, 'queue grows', 'queues grow')} faster than the workers run it: ${examples(queues, growing.count)}.`,
-      remedy: `Start another worker with \`perdure worker <file> ${examination.selector}\`, or raise \`activityConcurrency\`. \`perdure queues ${examination.selector}\` shows all queues.`,
+      remedy: `Start another worker${workerCommand(examination)}. Or raise \`activityConcurrency\`. \`perdure queues ${examination.selector}\` shows all queues.`,
     },
   ];
 };

@@ -1,6 +1,6 @@
 import { attentionOf, type Check } from '../finding.ts';
 import { formatDuration } from '../../text/format.ts';
-import { counted, examples } from '../phrases.ts';
+import { counted, examples, workerCommand } from '../phrases.ts';
 
 /** Reports due work that no live worker can run. */
 export const checkUnclaimedWork: Check = (examination) => {
@@ -15,7 +15,7 @@ export const checkUnclaimedWork: Check = (examination) => {
       id: 'unclaimed-work',
       level: 'problem',
       sentence: `No live worker has ${counted(found, 'definition')} with due work: ${examples(names, found.count)}.`,
-      remedy: `Start a worker with this code: \`perdure worker <file> ${examination.selector}\`. The file must export the definition.`,
+      remedy: `Start a worker with this code${workerCommand(examination)}. The file must export the definition.`,
     },
   ];
 };
