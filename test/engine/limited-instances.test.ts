@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
 import { orchestration } from '../../src/orchestration/orchestration.ts';
 import { flow } from '../../src/flows/definition/flow.ts';
+import { makeGate } from '../tasks/gate.ts';
 import { describeEngine } from './describe-engine.ts';
 
 const importFiles = orchestration('importFiles', async (ctx) => ctx.waitFor('end'), {
@@ -52,15 +53,37 @@ describeEngine('limits of instances', (open) => {
     await expect.poll(begun).toEqual([[0, 0]]);
   });
 
-  it('a flow begins as often as its limit allows', async () => {
-    const nightly = flow('nightly', { concurrency: { global: 1 } })
+  it('a flow has as many begun runs as its limit allows, over all of its steps', async () => {
+    const active = new Set<number>();
+    let most = 0;
+    const gate = makeGate();
+    const nightly = flow('nightly', { concurrency: { global: 2 } })
       .input<number>()
-      .step('copy', (_ctx, { input }) => input)
-      .output('copy');
+      .step('copy', async (_ctx, { input }) => {
+        active.add(input);
+        most = Math.max(most, active.size);
+        await gate.opened;
+        return input;
+      })
+      .step('check', { after: ['copy'] }, () => true)
+      .step('end', { after: ['check'] }, (_ctx, { input }) => {
+        active.delete(input);
+        return input;
+      })
+      .output('end');
     const { client } = await open({ flows: [nightly] });
-    const runs = await Promise.all([1, 2, 3].map((input) => client.runFlow(nightly, input)));
-    await Promise.all(runs.map((run) => run.result()));
-    const { items } = await client.limits.list();
-    expect(items).toMatchObject([{ name: 'nightly', running: 0, waiting: 0 }]);
+    const runs = await Promise.all([1, 2, 3, 4, 5].map((input) => client.runFlow(nightly, input)));
+    const figures = async () =>
+      (await client.limits.list()).items.map(({ name, running, waiting }) => [
+        name,
+        running,
+        waiting,
+      ]);
+    await expect.poll(figures).toEqual([['nightly', 2, 3]]);
+    await expect.poll(() => active.size).toBe(2);
+    gate.open();
+    expect(await Promise.all(runs.map((run) => run.result()))).toEqual([1, 2, 3, 4, 5]);
+    expect(most).toBe(2);
+    await expect.poll(figures).toEqual([['nightly', 0, 0]]);
   });
 });

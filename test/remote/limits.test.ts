@@ -13,6 +13,10 @@ const calls = orchestration('calls', async (ctx, tenant: string) => [
   await ctx.call(echo, 'called', { key: tenant, weight: 3 }),
   await ctx.runTask(sync, 'ran', { key: tenant }),
 ]);
+const held = orchestration('held', (ctx) => ctx.waitFor('end'), { concurrency: { perKey: 1 } });
+const heldFlow = flow('heldFlow', { concurrency: { perKey: 1 } })
+  .step('one', (ctx) => ctx.canceled())
+  .output();
 
 describeRemote('limits of a remote client', (open) => {
   test('reads, sets, resets and lists keys', async () => {
@@ -76,6 +80,29 @@ describeRemote('limits of a remote client', (open) => {
       .map(({ event }) => event)
       .find(({ kind }) => kind === 'activityScheduled');
     expect(step).toMatchObject({ options: { lane: { key: 'globex', weight: 2 } } });
+  });
+
+  test('passes the key and weight of start() and runFlow()', async () => {
+    const { client, perdure } = await open({ orchestrations: [held], flows: [heldFlow] });
+    const keysOf = async (name: string) =>
+      (await perdure.client.limits.keys({ kind: 'orchestration', name })).items;
+    for (const [key, weight] of [
+      ['acme', 2],
+      ['acme', 2],
+      ['globex', undefined],
+    ] as const) {
+      await client.start(held, undefined, { key, weight });
+      await client.runFlow(heldFlow, undefined, { key, weight });
+    }
+    for (const name of ['held', 'heldFlow']) {
+      await expect
+        .poll(async () =>
+          (await keysOf(name)).map(({ key, weight, running, waiting }) =>
+            [key, weight, running, waiting].join(' '),
+          ),
+        )
+        .toEqual(['acme 2 1 1', 'globex 1 1 0']);
+    }
   });
 
   test.each([
