@@ -6,7 +6,6 @@ import {
   checkLimits,
   chooseDeclaration,
   chooseFairly,
-  defaultBurst,
   gcraOf,
   holdingLimit,
   isTatAhead,
@@ -142,12 +141,6 @@ describe('rates', () => {
     const bounded = takeTokens(gcra, tat, 1_000, 0);
     expect(isTatAhead(gcra, bounded, 1_000)).toBe(false);
     expect(tokensAt(gcra, bounded, 1_100)).toBe(1);
-  });
-
-  it('the default burst is the runs of 100 milliseconds', () => {
-    expect(defaultBurst(5_000, 1_000)).toBe(500);
-    expect(defaultBurst(100, 60_000)).toBe(0);
-    expect(defaultBurst(10, 50)).toBe(10);
   });
 });
 

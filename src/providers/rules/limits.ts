@@ -372,11 +372,6 @@ export function holdingLimit(
   return { limit: 'rate', max: rate.limit, nextAt: nextTokenAt(gcra, tatUs, nowMs) };
 }
 
-/** Default burst of a rate: the runs of 100 milliseconds, at most the limit. */
-export function defaultBurst(limit: number, perMs: number): number {
-  return Math.min(limit, Math.floor((limit * 100) / perMs));
-}
-
 /**
  * How many of `max` items a claim takes from limited definitions, with `plain` due items of unlimited ones. Neither
  * starves the other: each gets half, and what the other does not use. `plainFirst` alternates for an odd `max`.
