@@ -128,6 +128,15 @@ export const brokenBeginLimits: readonly BrokenProvider[] = [
     }),
   },
   {
+    fault: 'a replacement without a key keeps that of the replaced instance',
+    rejectedBy: 'begin/a-replacement-has-its-own-key',
+    override: (intact) =>
+      withSql(
+        intact,
+        `CREATE TRIGGER IF NOT EXISTS keeps BEFORE DELETE ON run_lanes BEGIN SELECT RAISE(IGNORE); END`,
+      ),
+  },
+  {
     fault: 'a start of a limited orchestration seems to have run its first turn',
     rejectedBy: 'begin/a-first-turn-is-not-run',
     override: ({ provider }) => ({

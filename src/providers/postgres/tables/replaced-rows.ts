@@ -50,7 +50,7 @@ export class ReplacedRows {
     this.#sql = statements(schema);
   }
 
-  /** Archives the ended execution, and makes the instance live with another start. */
+  /** Archives the ended execution, and makes the instance live with another start. Deletes the key of the former one. */
   async reopen(tx: Transaction, replacement: Replacement): Promise<void> {
     const { instanceKey } = replacement;
     mustChange(await tx.execute(...this.#sql.archive({ instanceKey })), 1);
@@ -125,7 +125,9 @@ function statements(schema: string) {
         inputHash,
         incarnation,
         now,
-      }) => `WITH ${addLive(schema, `VALUES (${instanceKey})`)}
+      }) => `WITH ${addLive(schema, `VALUES (${instanceKey})`)}, lane AS (
+          DELETE FROM ${schema}.run_lanes WHERE instance_key = ${instanceKey}
+        )
         UPDATE ${table}
         SET ${liveAgain}, status = 'running', definition_key = ${definitionKey}, input_hash = ${inputHash},
           incarnation = ${incarnation}, history_length = 0, started_at = coalesce(started_at, ${now}),

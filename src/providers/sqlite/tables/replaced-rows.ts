@@ -38,6 +38,7 @@ const maxChildIds = 10_000;
 export class ReplacedRows {
   readonly #archive;
   readonly #reopen;
+  readonly #deleteLane;
   readonly #hasEnded;
   readonly #hasJob;
   readonly #childIds;
@@ -54,6 +55,7 @@ export class ReplacedRows {
          tags = NULL, headers = NULL
        WHERE instance_key = :instanceKey AND ended_at IS NOT NULL`,
     );
+    this.#deleteLane = db.prepare<[number]>('DELETE FROM run_lanes WHERE instance_key = ?');
     this.#hasEnded = db
       .prepare<[number], 1>(
         'SELECT 1 FROM instances WHERE instance_key = ? AND ended_at IS NOT NULL',
@@ -74,10 +76,11 @@ export class ReplacedRows {
     this.#deleteEventKeys = db.prepare<[number]>('DELETE FROM event_keys WHERE instance_key = ?');
   }
 
-  /** Archives the ended execution, and makes the instance live with another start. */
+  /** Archives the ended execution, and makes the instance live with another start. Deletes the key of the former one. */
   reopen(replacement: Replacement): void {
     mustChangeOne(this.#archive.run(replacement.instanceKey));
     mustChangeOne(this.#reopen.run(replacement));
+    this.#deleteLane.run(replacement.instanceKey);
   }
 
   /** Makes a replaced child reply to another operation of its parent. */

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import type { NewInstance } from '../../../../providers/contract/instances.ts';
 import type { Limits } from '../../../../providers/contract/limits.ts';
 import type { OrchestrationItem } from '../../../../providers/contract/orchestration-queue.ts';
 import type { Capability } from '../../conformance-case.ts';
@@ -385,6 +386,33 @@ export const beginLimits: Capability = {
         assert.deepEqual(await store.claim(), []);
         await resume(store, 'deb');
         assert.deepEqual(await beginAll(store), ['deb']);
+      },
+    },
+    {
+      id: 'begin/a-replacement-has-its-own-key',
+      title: 'a start that replaces an instance has its own key, or none',
+      async run(store) {
+        await limit(store, { perKey: 1 });
+        const keysInUse = async () => {
+          const { records } = await store.provider.listLanes({
+            ...sample,
+            limit: 10,
+            order: 'key',
+          });
+          return records.flatMap(({ key, running: inUse }) => (inUse === 0 ? [] : [key]));
+        };
+        const replace = async (parts: Partial<NewInstance>) => {
+          const start = newInstance('a', { onConflict: 'terminateExisting', ...parts });
+          const [result] = await store.provider.createInstances([start]);
+          assert.equal(result?.kind, 'created');
+          assert.deepEqual(await beginAll(store), ['a']);
+        };
+        await createAll(store, ['a'], 'one');
+        assert.deepEqual(await beginAll(store), ['a']);
+        await replace(ofKey('two'));
+        assert.deepEqual(await keysInUse(), ['two']);
+        await replace({});
+        assert.deepEqual(await keysInUse(), ['']);
       },
     },
     {
