@@ -86,6 +86,20 @@ it('a renewal without a response loses the lease when it expires', async () => {
   leases.stop();
 });
 
+it('a renewal without a response loses each of its leases when that lease expires', async () => {
+  const { clock, leases } = setUp(() => new Promise(() => undefined));
+  const [first, later] = [lease('first'), lease('later')];
+  leases.add(first, clock.monotonic() - 2_500);
+  leases.add(later, clock.monotonic());
+  await clock.advance(1_000);
+  expect([first.lost, later.lost]).toEqual([true, false]);
+  await clock.advance(1_999);
+  expect(later.lost).toBe(false);
+  await clock.advance(1);
+  expect(later.lost).toBe(true);
+  leases.stop();
+});
+
 it('a claim that is added while a renewal has no response is renewed on time', async () => {
   const calls: string[][] = [];
   const { clock, leases } = setUp((tokens) => {

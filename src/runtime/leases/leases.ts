@@ -31,8 +31,8 @@ const maxHinted = 10_000;
 
 /**
  * Renews claims every third of the lease, in batches of 1,000. Skips claims that were made or renewed within the last sixth
- * of the lease. A claim is therefore renewed after at most half of its lease, even while an earlier renewal has no response. Retries a failed renewal until the lease
- * expires. A lease that expired by the monotonic clock is lost, even if the store still has the claim.
+ * of the lease. A claim is therefore renewed after at most half of its lease, even while an earlier renewal has no response.
+ * Retries a failed renewal until the lease expires. A lease that expired by the monotonic clock is lost, even if the store still has the claim.
  */
 export class Leases<L extends Lease> {
   readonly #params: LeasesParams<L>;
@@ -164,10 +164,7 @@ export class Leases<L extends Lease> {
     const batch = due.filter(({ lease }) => lease !== undefined && leases.push(lease) > 0);
     if (batch.length === 0) return true;
     const sentAt = clock.monotonic();
-    // The leases may expire before the store responds.
-    const cancelDeadline = clock.setTimer(this.#firstDeadline(batch) - sentAt, () =>
-      this.#dropExpired(batch),
-    );
+    const cancelDeadline = this.#dropWhenExpired(batch);
     try {
       const results = await renew(leases);
       batch.forEach((held, index) => {
@@ -184,8 +181,21 @@ export class Leases<L extends Lease> {
     }
   }
 
-  #firstDeadline(batch: readonly Held<L>[]): number {
-    return Math.min(...batch.map(({ renewedAt }) => renewedAt)) + this.#params.leaseMs;
+  /** Drops each lease when it expires: the store may respond later. Returns a function that stops this. */
+  #dropWhenExpired(batch: readonly Held<L>[]): () => void {
+    const { clock, leaseMs } = this.#params;
+    let cancel: (() => void) | undefined;
+    const wait = (): void => {
+      let first = Infinity;
+      for (const held of batch) if (this.#isCurrent(held)) first = Math.min(first, held.renewedAt);
+      if (first === Infinity) return;
+      cancel = clock.setTimer(first + leaseMs - clock.monotonic(), () => {
+        this.#dropExpired(batch);
+        wait();
+      });
+    };
+    wait();
+    return () => cancel?.();
   }
 
   /** Drops the leases that expired by the monotonic clock. */
@@ -197,9 +207,15 @@ export class Leases<L extends Lease> {
   #lose(held: Held<L>): void {
     // The claim may have been settled during the renewal. Then it is not lost.
     const { lease } = held;
-    if (lease === undefined || this.#held.get(lease.lockToken) !== held) return;
+    if (lease === undefined || !this.#isCurrent(held)) return;
     this.remove(lease.lockToken);
     lease.onLost();
+  }
+
+  /** Whether a claim was neither removed nor replaced. */
+  #isCurrent(held: Held<L>): boolean {
+    const { lease } = held;
+    return lease !== undefined && this.#held.get(lease.lockToken) === held;
   }
 }
 
