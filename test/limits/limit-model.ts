@@ -377,12 +377,16 @@ class LimitModel {
         await this.#store.provider.declareLimits({ buildId: 'beside', definitions });
     };
     const declaring = Array.from({ length: 3 }, declareUntilOver);
-    for (let round = 0; round < 5; round++) {
-      await this.#advance(this.#random.pick([40, 150]));
-      await this.claim();
+    try {
+      for (let round = 0; round < 5; round++) {
+        await this.#advance(this.#random.pick([40, 150]));
+        await this.claim();
+      }
+    } finally {
+      // Also after a failed check: the store is closed then.
+      over.abort();
+      await Promise.all(declaring);
     }
-    over.abort();
-    await Promise.all(declaring);
     await this.claim();
   }
 

@@ -54,6 +54,13 @@ const all = Object.entries(violations)
 
 /** Throws if the rows break an invariant. The search path of the connection names the schema of the store. */
 export async function checkPostgresInvariants(client: pg.Client, now: number): Promise<void> {
-  const { rows } = await client.query({ name: 'invariants', text: all, values: [now] });
-  assert.deepEqual(rows, []);
+  const { rows } = await client.query<{ readonly invariant: string; readonly row: unknown }>({
+    name: 'invariants',
+    text: all,
+    values: [now],
+  });
+  const [first] = rows;
+  if (first === undefined) return;
+  const ofFirst = rows.filter(({ invariant }) => invariant === first.invariant);
+  assert.deepEqual(ofFirst, [], first.invariant);
 }
