@@ -17,7 +17,7 @@ import { RunMetrics } from '../../src/model/metrics/run-metrics.ts';
 import { serve } from '../../src/server.ts';
 import { ServerMetrics } from '../../src/server/monitoring/server-metrics.ts';
 import { routes, type RouteName } from '../../src/server/routes/table.ts';
-import { metricsOf, parsePrometheus, type ParsedMetric } from './parse-prometheus.ts';
+import { metricsOf, parsePrometheus, sample, type ParsedMetric } from './parse-prometheus.ts';
 
 const cleanups: (() => unknown)[] = [];
 afterEach(async () => {
@@ -58,19 +58,6 @@ async function runAll({ client }: Perdure): Promise<void> {
   await expect((await client.start(bad)).result()).rejects.toThrow('broken');
   await (await client.runTask(job)).result();
 }
-
-const sample = (
-  metrics: ReadonlyMap<string, ParsedMetric>,
-  name: string,
-  labels: Readonly<Record<string, string>> = {},
-): number | undefined => {
-  const family = [...metrics.values()].find((one) =>
-    one.samples.some((each) => each.name === name),
-  );
-  return family?.samples.find(
-    (each) => each.name === name && JSON.stringify(each.labels) === JSON.stringify(labels),
-  )?.value;
-};
 
 const samplesOf = (parsed: ReadonlyMap<string, ParsedMetric>) =>
   [...parsed.values()].flatMap(({ samples }) => samples);
@@ -210,7 +197,8 @@ describe('worker.metrics', () => {
 
     const [metrics] = started.mock.contexts;
     const [responses] = counted.mock.contexts;
-    if (metrics === undefined || responses === undefined) throw new Error('Nothing was counted.');
+    if (!(metrics instanceof RunMetrics) || !(responses instanceof ServerMetrics))
+      throw new Error('Nothing was counted.');
     countEverything(metrics, 200);
     for (const route of Object.keys(routes) as RouteName[])
       for (const status of [200, 400, 401, 403, 404, 408, 409, 413, 415, 429, 431, 500, 503])

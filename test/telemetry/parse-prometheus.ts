@@ -115,6 +115,18 @@ function checkHistogram({ name, samples }: ParsedMetric): void {
   }
 }
 
+/** The value of a sample by its full name and all its labels, in their order; `undefined` if there is none. */
+export function sample(
+  metrics: ReadonlyMap<string, ParsedMetric>,
+  name: string,
+  labels: Readonly<Record<string, string>> = {},
+): number | undefined {
+  const expected = JSON.stringify(labels);
+  return [...metrics.values()]
+    .flatMap(({ samples }) => samples)
+    .find((one) => one.name === name && JSON.stringify(one.labels) === expected)?.value;
+}
+
 /** The names of metrics in a PromQL expression. */
 export function metricsOf(expression: string): readonly string[] {
   return [...new Set(expression.match(/\bperdure_[a-z0-9_]+/g) ?? [])];
