@@ -47,6 +47,8 @@ export interface Command {
   readonly examples: readonly string[];
   /** `store`: opens a store. `target`: opens a store or connects to a server. */
   readonly needs: 'store' | 'target' | 'none';
+  /** `write`: the command changes something, so it goes on if the reader of its output ends. `read`: it ends then. */
+  readonly access: 'read' | 'write';
   /**
    * The command handles Ctrl-C itself: it ends after `terminal.interrupted` aborts. Default: the command line ends
    * immediately with exit code 130.
@@ -137,4 +139,6 @@ export interface Terminal {
    */
   confirm(question: string, options?: { readonly count?: number }): Promise<void>;
   progress(label: string): Progress;
+  /** Goes on without the standard output if its reader ends. Default: the process ends with exit code 0. */
+  outliveReader(): void;
 }

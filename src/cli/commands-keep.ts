@@ -19,6 +19,7 @@ export const keepCommands: readonly Command[] = [
     options: [limit, after],
     examples: ['perdure schedules list'],
     needs: 'target',
+    access: 'read',
     load: async () => ({ run: (await import('./commands/store/schedules.ts')).list }),
   },
   {
@@ -29,6 +30,7 @@ export const keepCommands: readonly Command[] = [
     options: [],
     examples: ['perdure schedules show nightly'],
     needs: 'target',
+    access: 'read',
     load: async () => ({ run: (await import('./commands/store/schedules.ts')).show }),
   },
   {
@@ -42,6 +44,7 @@ export const keepCommands: readonly Command[] = [
     ],
     examples: ['perdure schedules trigger nightly'],
     needs: 'target',
+    access: 'write',
     load: async () => ({ run: (await import('./commands/store/schedules.ts')).trigger }),
   },
   {
@@ -52,6 +55,7 @@ export const keepCommands: readonly Command[] = [
     options: auditOptions,
     examples: ['perdure schedules pause nightly --reason "maintenance"'],
     needs: 'target',
+    access: 'write',
     load: async () => ({ run: (await import('./commands/store/schedules.ts')).pause }),
   },
   {
@@ -62,6 +66,7 @@ export const keepCommands: readonly Command[] = [
     options: auditOptions,
     examples: ['perdure schedules resume nightly'],
     needs: 'target',
+    access: 'write',
     load: async () => ({ run: (await import('./commands/store/schedules.ts')).resume }),
   },
   {
@@ -78,6 +83,7 @@ export const keepCommands: readonly Command[] = [
     ],
     examples: ['perdure schedules backfill nightly --from 2026-11-01 --to 2026-11-08 --dry-run'],
     needs: 'target',
+    access: 'write',
     handlesInterrupt: true,
     load: async () => ({ run: (await import('./commands/store/schedules.ts')).backfill }),
   },
@@ -99,6 +105,7 @@ export const keepCommands: readonly Command[] = [
     ],
     examples: ['perdure sessions list --state open'],
     needs: 'target',
+    access: 'read',
     load: async () => ({ run: (await import('./commands/store/sessions.ts')).list }),
   },
   {
@@ -109,6 +116,7 @@ export const keepCommands: readonly Command[] = [
     options: [],
     examples: ['perdure sessions show import'],
     needs: 'target',
+    access: 'read',
     load: async () => ({ run: (await import('./commands/store/sessions.ts')).show }),
   },
   {
@@ -127,6 +135,7 @@ export const keepCommands: readonly Command[] = [
     ],
     examples: ['perdure sessions shutdown import --mode forceful --yes'],
     needs: 'target',
+    access: 'write',
     load: async () => ({ run: (await import('./commands/store/sessions.ts')).shutdown }),
   },
   {
@@ -137,6 +146,7 @@ export const keepCommands: readonly Command[] = [
     options: [],
     examples: ['perdure retention'],
     needs: 'target',
+    access: 'read',
     load: async () => ({ run: (await import('./commands/store/retention.ts')).show }),
   },
   {
@@ -147,6 +157,7 @@ export const keepCommands: readonly Command[] = [
     options: [dryRun, yes, ...auditOptions],
     examples: ['perdure retention run --dry-run'],
     needs: 'target',
+    access: 'write',
     handlesInterrupt: true,
     load: async () => ({ run: (await import('./commands/store/retention.ts')).sweep }),
   },
@@ -158,6 +169,7 @@ export const keepCommands: readonly Command[] = [
     options: auditOptions,
     examples: ['perdure retention pause --reason "restoring a backup"'],
     needs: 'target',
+    access: 'write',
     load: async () => ({ run: (await import('./commands/store/retention.ts')).pause }),
   },
   {
@@ -168,6 +180,7 @@ export const keepCommands: readonly Command[] = [
     options: auditOptions,
     examples: ['perdure retention resume'],
     needs: 'target',
+    access: 'write',
     load: async () => ({ run: (await import('./commands/store/retention.ts')).resume }),
   },
   {
@@ -192,6 +205,7 @@ export const keepCommands: readonly Command[] = [
     ],
     examples: ['perdure audit --action cancel --from 1d'],
     needs: 'target',
+    access: 'read',
     load: () => import('./commands/store/audit.ts'),
   },
 ];

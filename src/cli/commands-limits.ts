@@ -20,6 +20,7 @@ export const limitCommands: readonly Command[] = [
     options: [limit, after],
     examples: ['perdure limits list'],
     needs: 'target',
+    access: 'read',
     load: async () => ({ run: (await import('./commands/store/limits.ts')).list }),
   },
   {
@@ -39,6 +40,7 @@ export const limitCommands: readonly Command[] = [
     ],
     examples: ['perdure limits show sync', 'perdure limits show sync --order key -n 100'],
     needs: 'target',
+    access: 'read',
     load: async () => ({ run: (await import('./commands/store/limits.ts')).show }),
   },
   {
@@ -80,6 +82,7 @@ export const limitCommands: readonly Command[] = [
       'perdure limits set sync --rate 100/1m --rate-per-key --per-key none',
     ],
     needs: 'target',
+    access: 'write',
     load: async () => ({ run: (await import('./commands/store/limits.ts')).set }),
   },
   {
@@ -90,6 +93,7 @@ export const limitCommands: readonly Command[] = [
     options: [kind, ...auditOptions],
     examples: ['perdure limits reset sync'],
     needs: 'target',
+    access: 'write',
     load: async () => ({ run: (await import('./commands/store/limits.ts')).reset }),
   },
 ];

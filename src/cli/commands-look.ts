@@ -42,6 +42,7 @@ export const lookCommands: readonly Command[] = [
       'perdure list --name order --tag customer=ada --json',
     ],
     needs: 'target',
+    access: 'read',
     load: () => import('./commands/look/list.ts'),
   },
   {
@@ -52,6 +53,7 @@ export const lookCommands: readonly Command[] = [
     options: [],
     examples: ['perdure show order-17'],
     needs: 'target',
+    access: 'read',
     load: () => import('./commands/look/show.ts'),
   },
   {
@@ -62,6 +64,7 @@ export const lookCommands: readonly Command[] = [
     options: [],
     examples: ['perdure why order-17'],
     needs: 'target',
+    access: 'read',
     load: () => import('./commands/look/why.ts'),
   },
   {
@@ -72,6 +75,7 @@ export const lookCommands: readonly Command[] = [
     options: [],
     examples: ['perdure state order-17', 'perdure state order-17 progress'],
     needs: 'target',
+    access: 'read',
     load: () => import('./commands/look/state.ts'),
   },
   {
@@ -99,6 +103,7 @@ export const lookCommands: readonly Command[] = [
       'perdure history order-17 --event activityFailed',
     ],
     needs: 'target',
+    access: 'read',
     load: () => import('./commands/look/history.ts'),
   },
   {
@@ -113,6 +118,7 @@ export const lookCommands: readonly Command[] = [
     ],
     examples: ['perdure tree order-17 --depth 2'],
     needs: 'target',
+    access: 'read',
     load: () => import('./commands/look/tree.ts'),
   },
   {
@@ -125,6 +131,7 @@ export const lookCommands: readonly Command[] = [
     ],
     examples: ['perdure watch order-17', 'perdure watch order-17 order-18 --json'],
     needs: 'target',
+    access: 'read',
     load: () => import('./commands/look/watch.ts'),
   },
   {
@@ -138,6 +145,7 @@ export const lookCommands: readonly Command[] = [
     ],
     examples: ['perdure stream agent-7', 'perdure stream agent-7 --after 12.k3x9a2 --json'],
     needs: 'target',
+    access: 'read',
     load: () => import('./commands/look/stream.ts'),
   },
   {
@@ -150,6 +158,7 @@ export const lookCommands: readonly Command[] = [
     ],
     examples: ['perdure result order-17 --timeout 30s'],
     needs: 'target',
+    access: 'read',
     load: () => import('./commands/look/result.ts'),
   },
   {
@@ -160,6 +169,7 @@ export const lookCommands: readonly Command[] = [
     options: [],
     examples: ['perdure queues'],
     needs: 'target',
+    access: 'read',
     load: () => import('./commands/store/queues.ts'),
   },
   {
@@ -170,6 +180,7 @@ export const lookCommands: readonly Command[] = [
     options: [],
     examples: ['perdure workers'],
     needs: 'target',
+    access: 'read',
     load: () => import('./commands/store/workers.ts'),
   },
   {
@@ -180,6 +191,7 @@ export const lookCommands: readonly Command[] = [
     options: [],
     examples: ['perdure tasks'],
     needs: 'target',
+    access: 'read',
     load: async () => ({ run: (await import('./commands/store/definitions.ts')).tasks }),
   },
   {
@@ -190,6 +202,7 @@ export const lookCommands: readonly Command[] = [
     options: [],
     examples: ['perdure flows --json'],
     needs: 'target',
+    access: 'read',
     load: async () => ({ run: (await import('./commands/store/definitions.ts')).flows }),
   },
   {
@@ -203,6 +216,7 @@ export const lookCommands: readonly Command[] = [
     ],
     examples: ['perdure export order-17 --out order-17.json'],
     needs: 'target',
+    access: 'read',
     load: () => import('./commands/look/export.ts'),
   },
   {
@@ -220,6 +234,7 @@ export const lookCommands: readonly Command[] = [
     ],
     examples: ['perdure replay order-17.json --code src/worker.ts'],
     needs: 'none',
+    access: 'read',
     load: () => import('./commands/look/replay.ts'),
   },
 ];

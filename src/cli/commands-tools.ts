@@ -30,6 +30,7 @@ export const toolCommands: readonly Command[] = [
     ],
     examples: ['perdure token create ci --role operate --expires-in 90d --out ci.token'],
     needs: 'none',
+    access: 'write',
     load: async () => ({ run: (await import('./commands/tools/token.ts')).create }),
   },
   {
@@ -45,6 +46,7 @@ export const toolCommands: readonly Command[] = [
       'perdure completion powershell',
     ],
     needs: 'none',
+    access: 'read',
     load: () => import('./commands/tools/completion.ts'),
   },
   {
@@ -55,6 +57,7 @@ export const toolCommands: readonly Command[] = [
     options: [],
     examples: ['perdure version'],
     needs: 'none',
+    access: 'read',
     load: () => import('./commands/tools/version.ts'),
   },
 ];

@@ -42,6 +42,7 @@ async function runCommand(
   terminal: Terminal,
 ): Promise<ExitCode> {
   const { command, operands, options } = parsed;
+  if (command.access === 'write') terminal.outliveReader();
   let target: Promise<OpenedTarget> | undefined;
   const { chooseTarget } = await import('./target/choose-target.ts');
   const choose = () => chooseTarget(command, options, terminal);

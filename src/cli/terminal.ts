@@ -24,10 +24,10 @@ export function createTerminal(host: Host): Terminal {
   };
   host.on('SIGINT', onSignal);
   host.on('SIGTERM', onSignal);
-  endQuietly(host);
+  const reader = watchReader(host);
   const stderr = toOutput(host.stderr, host.env);
   return makeTerminal({
-    stdout: toOutput(host.stdout, host.env),
+    stdout: toOutput(host.stdout, host.env, () => !reader.hasEnded),
     stderr,
     interactive: Boolean(host.stdin.isTTY) && stderr.isTTY,
     env: host.env,
@@ -36,6 +36,7 @@ export function createTerminal(host: Host): Terminal {
     interrupted: controller.signal,
     readStdin: () => readAll(host.stdin),
     ask: (question) => ask(host, question, controller.signal),
+    outliveReader: reader.outlive,
   });
 }
 
@@ -48,17 +49,29 @@ export function makeTerminal(parts: Omit<Terminal, 'confirm' | 'progress'>): Ter
   };
 }
 
-/** The reader of a pipe may end first, as `head` does. That is no error of this program. */
-function endQuietly(host: Host): void {
+/** Handles the end of the reader of a pipe, which may end first, as `head` does. That is no error of this program. */
+function watchReader(host: Host): { readonly hasEnded: boolean; readonly outlive: () => void } {
+  const state = {
+    hasEnded: false,
+    mayOutlive: false,
+    outlive: () => void (state.mayOutlive = true),
+  };
   host.stdout.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code === 'EPIPE') host.exit(0);
-    throw error;
+    if (state.hasEnded) return;
+    if (error.code !== 'EPIPE') throw error;
+    if (!state.mayOutlive) host.exit(0);
+    state.hasEnded = true;
   });
   // Without a reader of messages, the work goes on.
   host.stderr.on('error', () => undefined);
+  return state;
 }
 
-function toOutput(stream: NodeJS.WriteStream, env: NodeJS.ProcessEnv): Output {
+function toOutput(
+  stream: NodeJS.WriteStream,
+  env: NodeJS.ProcessEnv,
+  mayWrite = () => true,
+): Output {
   // `undefined` in a pipe.
   const isTTY = Boolean(stream.isTTY);
   const colour = isTTY && !env['NO_COLOR'] && env['TERM'] !== 'dumb';
@@ -71,7 +84,9 @@ function toOutput(stream: NodeJS.WriteStream, env: NodeJS.ProcessEnv): Output {
     get rows() {
       return isTTY ? stream.rows || 24 : Number.POSITIVE_INFINITY;
     },
-    write: (text) => void stream.write(text),
+    write: (text) => {
+      if (mayWrite()) stream.write(text);
+    },
     style: (style: Style, text) =>
       colour ? styleText(style, text, { validateStream: false }) : text,
   };

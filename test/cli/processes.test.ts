@@ -59,6 +59,18 @@ describe('the program perdure', () => {
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
   });
 
+  it('a command that changes instances changes all of them when the reader of a pipe ends', async () => {
+    const ids = ['pipe-1', 'pipe-2', 'pipe-3', 'pipe-4'];
+    const { client } = opened.perdure;
+    for (const id of ids) await client.start(waiting, undefined, { id });
+    const child = start(['terminate', ...ids, '--yes']);
+    const ended = finish(child);
+    child.stdout?.destroy();
+    expect(await ended).toMatchObject({ code: 0, stderr: '' });
+    const statuses = await Promise.all(ids.map(async (id) => (await client.get(id))?.status));
+    expect(statuses).toEqual(ids.map(() => 'terminated'));
+  });
+
   it('Ctrl-C ends a wait with 130', async () => {
     const child = start(['watch', 'waiting-1']);
     const ended = finish(child);

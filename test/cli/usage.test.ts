@@ -49,6 +49,14 @@ describe('help', () => {
   });
 });
 
+it('a command with --reason, --yes or --dry-run has access to write, all others of the group look to read', () => {
+  for (const { name, group, options, access } of commands) {
+    const writes = options.some((one) => ['reason', 'yes', 'dry-run'].includes(one.name));
+    if (writes) expect({ name, access }).toEqual({ name, access: 'write' });
+    if (group === 'look') expect({ name, access }).toEqual({ name, access: 'read' });
+  }
+});
+
 describe('wrong calls end with 2 and say what is valid', () => {
   it.each<[string, readonly string[], string]>([
     ['an unknown command', ['lits'], 'Did you mean `perdure list`?'],

@@ -57,6 +57,7 @@ export async function runCli(
     home,
     interrupted: surroundings.signal ?? new AbortController().signal,
     readStdin: () => Promise.resolve(stdin),
+    outliveReader: () => undefined,
     ask: (question) => {
       questions.push(question);
       return Promise.resolve(answers?.[questions.length - 1] ?? '');
