@@ -192,6 +192,80 @@ it.each([
   },
 );
 
+it('enqueues, acks and stops do not wait for a transaction that holds the limits of their definition (L8)', async () => {
+  const { url, open } = await temporaryStore();
+  const [worker, other] = [await open({ listen: false }), await open({ listen: false })];
+  await worker.declareLimits({
+    buildId: 'build',
+    definitions: [
+      { kind: 'task', name: 'task', limits: { global: 5, perKey: 5 } },
+      { kind: 'orchestration', name: 'sample', limits: { global: 5 } },
+    ],
+  });
+  const runs = ['acked', 'retried', 'abandoned', 'canceled', 'terminated'];
+  await worker.createTasks(runs.map((id) => laneTask(id, 'k')));
+  await worker.createInstances([newInstance('instance')]);
+  const tokens = new Map(
+    (await worker.fetchWorkItems(fetch)).map((item) => [item.instanceId, item.lockToken]),
+  );
+  expect([...tokens.keys()]).toEqual(runs);
+  const tokenOf = (id: string) => tokens.get(id) ?? '';
+  const [first] = await worker.fetchOrchestrationItems(fetch);
+  const { blocker } = await openBlocker(url);
+  await blocker.query('SELECT FROM limits FOR UPDATE');
+  const calls: Record<string, Promise<unknown>> = {
+    'an enqueue with a key': worker.createTasks([laneTask('keyed', 'new')]),
+    'an enqueue without a key': worker.createTasks([newTask('plain')]),
+    'an enqueue of a process that knows no limits': other.createTasks([laneTask('other', 'k')]),
+    'an ack': worker.ackWorkItems([{ lockToken: tokenOf('acked'), outcome: completed }]),
+    'a retry': worker.retryWorkItems([
+      { lockToken: tokenOf('retried'), delayMs: 5, failure: '{"name":"Error","message":"no"}' },
+    ]),
+    'an abandon': worker.abandonWorkItems([
+      { lockToken: tokenOf('abandoned'), delayMs: 5, giveBackClaim: true },
+    ]),
+    'a cancel': worker.requestCancel([
+      { instanceId: 'canceled', reason: 'x', actor: null, cleanupMs: 0 },
+    ]),
+    'a terminate': worker.terminate([
+      { instanceId: 'terminated', reason: 'x', actor: null, tree: true },
+    ]),
+    'a start': other.createInstances([newInstance('waits')]),
+    'the end of an instance': worker.ackOrchestrationItems([
+      {
+        lockToken: first?.lockToken ?? '',
+        messageKeys: first?.messages.map(({ messageKey }) => messageKey) ?? [],
+        turn: newTurn({
+          events: [event('end')],
+          outcome: { status: 'completed', payload: null },
+        }),
+      },
+    ]),
+  };
+  const pending = new Set(Object.keys(calls));
+  const settled = Object.entries(calls).map(([name, call]) =>
+    call.then(() => pending.delete(name)),
+  );
+  await expect.poll(() => [...pending], { timeout: 20_000 }).toEqual([]);
+  await blocker.query('ROLLBACK');
+  await Promise.all(settled);
+});
+
+it('the first run with a key of a definition waits for a transaction that enqueues another first one', async () => {
+  const { url, open } = await temporaryStore();
+  const provider = await open({ listen: false });
+  await provider.createTasks([newTask('plain')]);
+  const { blocker, untilLockWait } = await openBlocker(url);
+  await blocker.query(`INSERT INTO limits (definition_key, declared, effective)
+    SELECT definition_key, '{}', '{}' FROM definitions WHERE kind = 'task'`);
+  const creating = provider.createTasks([laneTask('keyed', 'k')]);
+  await untilLockWait();
+  await blocker.query('COMMIT');
+  expect(await creating).toMatchObject([{ kind: 'created' }]);
+  await blocker.query('BEGIN; SELECT FROM limits FOR UPDATE');
+  expect(await provider.createTasks([laneTask('later', 'l')])).toMatchObject([{ kind: 'created' }]);
+});
+
 it('claims delete the lanes of an orchestration whose instances have ended or were stopped', async () => {
   const { url, open } = await temporaryStore();
   const provider = await open({ listen: false });

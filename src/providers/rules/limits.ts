@@ -14,7 +14,8 @@ import type { HoldingLimit, Lane, LimitOverride, Limits, RateLimit } from '../co
  * L6.  An item that is due, trusted and has no place implies that `more` of its lane is set, its `wake_at` has come, or a
  *      signal waits. PostgreSQL, before the first claim or limit of a store: a signal of its definition waits.
  * L7.  `ready` of a lane may be too true, never too false.
- * L8.  An enqueue locks no shared row (PostgreSQL).
+ * L8.  An enqueue locks no shared row (PostgreSQL). Exception: the first run with a key of a definition inserts the row of
+ *      that definition. Until it commits, other transactions with a first key of the definition wait for it.
  * L9.  Lanes change only under the row of their definition. SQLite: there is one writer.
  * L10. Items and limits are read after that row is locked, in a later snapshot.
  * L11. The time that moves or bounds the account of a rate is read after that row is locked, so it never precedes the last
