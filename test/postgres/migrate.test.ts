@@ -139,6 +139,7 @@ describe('migrate()', () => {
       ['limits', 'b078c8265ce3ca8b'],
       ['start-keys', 'f42caa2c8042642f'],
       ['beginning', '5ee2e423bbeb6408'],
+      ['deleted-starts', 'ddefaf38326ca06f'],
     ]);
   });
 });

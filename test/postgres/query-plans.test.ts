@@ -295,6 +295,7 @@ async function sendTheRest(): Promise<void> {
   for (const id of ['one', 'two', 'three']) {
     const firstTurn = newTurn({ events: [event('x')], workItems: [workItem(1)] });
     await provider.createInstances([newInstance(id, { firstTurn })]);
+    await provider.createInstances([newInstance(id, { isRepeat: true })]);
   }
   const key = generateEventKey(0);
   await provider.enqueueMessages([{ instanceId: 'one', message: raised('x'), key }]);
@@ -376,7 +377,8 @@ describe('query plans for empty queues', () => {
       ${schema}.orchestrator_queue, ${schema}.worker_queue, ${schema}.executions, ${schema}.pending_reclaims,
       ${schema}.tombstones, ${schema}.audit, ${schema}.leases, ${schema}.system_records,
       ${schema}.dedupe_keys, ${schema}.schedules, ${schema}.sessions, ${schema}.jobs, ${schema}.chunks,
-      ${schema}.streams, ${schema}.stream_chunks, ${schema}.instance_deadlines, ${schema}.event_keys, ${schema}.start_keys; ANALYZE`);
+      ${schema}.streams, ${schema}.stream_chunks, ${schema}.instance_deadlines, ${schema}.event_keys, ${schema}.start_keys,
+      ${schema}.deleted_starts; ANALYZE`);
     expect(await badPlans(statements.values())).toEqual([]);
     // No instance is live, so the planner would prefer a partial index of live instances.
     await client.query(`INSERT INTO ${schema}.instances (instance_id, incarnation, definition_key, status, execution_id,

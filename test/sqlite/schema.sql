@@ -67,6 +67,13 @@ CREATE TABLE definitions (
   UNIQUE (kind, name, version)
 ) STRICT;
 
+CREATE TABLE deleted_starts (
+  start_key TEXT PRIMARY KEY, -- a hash of the instance id and the incarnation
+  expires_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX deleted_starts_expiry ON deleted_starts (expires_at);
+
 CREATE TABLE event_keys (
   instance_key INTEGER NOT NULL,
   event_key TEXT NOT NULL,

@@ -44,6 +44,8 @@ export interface NewInstance {
   readonly event?: Omit<NewMessage, 'instanceId'>;
   /** What happens if the id belongs to an instance of this name with another input. Absent: `conflict`. */
   readonly onConflict?: ConflictPlan;
+  /** Repeats a call with this incarnation whose outcome is unknown. */
+  readonly isRepeat?: boolean;
   /** The first turn, already run. Its events replace the start message (fast path). */
   readonly firstTurn?: Turn;
 }
@@ -300,6 +302,12 @@ export interface InstanceStore {
    *   (debounce/holds-events-back)
    * - with `delayMs` or `runAt`, make the start and all messages before it visible from then on, by the store's clock
    *   (start-delay/waits-for-its-time, start-delay/holds-events-back)
+   * - with `isRepeat`, return `exists`, changing nothing, if the instance of this id and incarnation was deleted or replaced,
+   *   for at least ten minutes from its start, also in a race with the deletion (repeat/a-deleted-instance-stays-deleted,
+   *   repeat/a-forced-deletion-counts, repeat/a-deleted-first-turn-stays-deleted, repeat/of-a-replaced-start,
+   *   repeat/is-known-for-ten-minutes, repeat/races-with-the-deletion)
+   * - create the instances of other repeats and of starts that are no repeats (repeat/creates-what-was-never-created,
+   *   repeat/finds-its-instance, repeat/belongs-to-its-id-and-incarnation, repeat/other-starts-are-created)
    * - isolate errors: one bad instance does not affect the others (create/a-conflict-spares-its-neighbours,
    *   create/a-refused-one-spares-its-neighbours)
    */

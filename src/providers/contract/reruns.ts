@@ -88,6 +88,8 @@ export interface InstanceFork {
   /** The tags of the new row. */
   readonly tags?: Tags;
   readonly start: RerunStart;
+  /** Repeats a call with this incarnation whose outcome is unknown. */
+  readonly isRepeat?: boolean;
   readonly audit?: AuditEntry;
 }
 
@@ -135,6 +137,7 @@ export interface RerunStore {
    * - store the state of the start (fork/stores-its-state)
    * - return `exists` for a repeat and `conflict` for another instance, changing nothing
    *   (fork/a-repeat-exists, fork/a-taken-id-conflicts)
+   * - treat `isRepeat` as `createInstances` does (repeat/of-a-deleted-fork)
    * - change nothing if the source is missing, a child, or shorter than the kept events (fork/rejects-a-missing-source)
    * - record the audit entry (fork/is-audited)
    */

@@ -201,6 +201,8 @@ export interface SessionStore {
    * - return `exists` for the id with this incarnation in any state of its session, and `conflict` for another
    *   incarnation, even with the same input (job/the-same-submit-exists, job/never-joins-a-run-of-others,
    *   job/concurrent-submits-have-one-winner)
+   * - with `isRepeat` of its run, return `exists` if that run was deleted, in any state of its session
+   *   (repeat/of-a-deleted-job)
    * - enqueue the `event` of a new run, and never at an existing one (job/brings-an-event)
    * - with `terminateExisting`, replace a run that is not a job (job/replaces-a-run)
    * - return `sessionClosed` unless its session is open, creating nothing, also in a race with a shutdown

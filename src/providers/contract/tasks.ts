@@ -37,6 +37,8 @@ export interface NewTask {
   readonly onConflict?: ConflictPlan;
   /** How long the run may take from its earliest start, over all attempts. Then it is canceled. */
   readonly timeoutMs?: number;
+  /** Repeats a call with this incarnation whose outcome is unknown. */
+  readonly isRepeat?: boolean;
   /** Its key and weight. The definition becomes limited, if only for fairness. Absent: no key. */
   readonly lane?: Lane;
 }
@@ -154,6 +156,7 @@ export interface TaskStore {
    * - reject a priority out of range, and isolate errors: one bad task does not affect the others
    *   (task-create/a-bad-one-spares-its-neighbours, task-create/repeats-within-a-batch,
    *   task-create/a-thousand-at-once)
+   * - treat `isRepeat` as `createInstances` does (repeat/of-a-deleted-task)
    * - accept thousands of tasks, and make those of one call claimable in list order. The client sends at most 1,000
    *   (task-create/thousands-keep-their-order)
    */

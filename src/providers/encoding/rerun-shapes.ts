@@ -37,6 +37,7 @@ export const instanceFork = fields<InstanceFork>(
     forkedFrom: keep,
     tags: keep,
     start: rerunStart,
+    isRepeat: keep,
     audit: keep,
   },
   ofInstance,

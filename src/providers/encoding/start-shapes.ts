@@ -34,6 +34,7 @@ const newInstanceFields: Fields<NewInstance> = {
   debounce: keep,
   event: fields<NonNullable<NewInstance['event']>>(startEvent),
   onConflict: keep,
+  isRepeat: keep,
   firstTurn: turn,
 };
 
@@ -80,6 +81,7 @@ const newTaskFields: Fields<NewTask> = {
   debounce: keep,
   onFail: keep,
   onConflict: keep,
+  isRepeat: keep,
   tags: keep,
 };
 

@@ -33,6 +33,7 @@ import { LimitTriggers } from './limits/limit-triggers.ts';
 import { LimitViews } from './limits/limit-views.ts';
 import { InstanceDeadlines } from './tables/instance-deadlines.ts';
 import { MovedStarts } from './starts/moved-starts.ts';
+import { DeletedStarts } from './starts/deleted-starts.ts';
 import { StartKeys } from './starts/start-keys.ts';
 import { InstanceHeaders } from './tables/instance-headers.ts';
 import { InstanceState } from './tables/instance-state.ts';
@@ -113,6 +114,7 @@ export class Store implements QueueAccess {
   readonly deadlines: InstanceDeadlines;
   readonly eventKeys: EventKeys;
   readonly startKeys: StartKeys;
+  readonly deletedStarts: DeletedStarts;
   readonly movedStarts: MovedStarts;
   readonly replacedRows: ReplacedRows;
   readonly replacedTasks: ReplacedTasks;
@@ -201,6 +203,7 @@ export class Store implements QueueAccess {
     this.deadlines = new InstanceDeadlines(schema);
     this.eventKeys = new EventKeys(schema);
     this.startKeys = new StartKeys(schema);
+    this.deletedStarts = new DeletedStarts(schema);
     this.movedStarts = new MovedStarts(schema);
     this.replacedRows = new ReplacedRows(schema);
     this.replacedTasks = new ReplacedTasks(schema);

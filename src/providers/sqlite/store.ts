@@ -24,6 +24,7 @@ import { Inspection } from './reading/inspection.ts';
 import { InstanceList } from './reading/instance-list.ts';
 import { InstanceDeadlines } from './tables/instance-deadlines.ts';
 import { MovedStarts } from './starts/moved-starts.ts';
+import { DeletedStarts } from './starts/deleted-starts.ts';
 import { StartKeys } from './starts/start-keys.ts';
 import { InstanceHeaders } from './tables/instance-headers.ts';
 import { InstanceState } from './tables/instance-state.ts';
@@ -92,6 +93,7 @@ export class Store implements StoreAccess {
   readonly deadlines: InstanceDeadlines;
   readonly eventKeys: EventKeys;
   readonly startKeys: StartKeys;
+  readonly deletedStarts: DeletedStarts;
   readonly movedStarts: MovedStarts;
   readonly replacedRows: ReplacedRows;
   readonly replacedTasks: ReplacedTasks;
@@ -179,6 +181,7 @@ export class Store implements StoreAccess {
     this.deadlines = new InstanceDeadlines(db);
     this.eventKeys = new EventKeys(db);
     this.startKeys = new StartKeys(db);
+    this.deletedStarts = new DeletedStarts(db);
     this.movedStarts = new MovedStarts(db);
     this.replacedRows = new ReplacedRows(db);
     this.replacedTasks = new ReplacedTasks(db);

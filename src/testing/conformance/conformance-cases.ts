@@ -58,6 +58,7 @@ import { prunes } from './cases/deletion/prunes.ts';
 import { queueOrder } from './cases/queues/queue-order.ts';
 import { reads } from './cases/instances/reads.ts';
 import { reclaims } from './cases/deletion/reclaims.ts';
+import { repeatedStarts } from './cases/deletion/repeated-starts.ts';
 import { renewals } from './cases/queues/renewals.ts';
 import { reruns } from './cases/instances/reruns.ts';
 import { retries } from './cases/queues/retries.ts';
@@ -169,6 +170,7 @@ export const capabilities: readonly Capability[] = [
   hostileStrings,
   largeBatches,
   deletions,
+  repeatedStarts,
   deletionRefusals,
   deletionFencing,
   deletionHints,

@@ -18,6 +18,7 @@ import { brokenPauses } from './pauses.ts';
 import { brokenPrunes } from './prunes.ts';
 import { brokenQueues } from './queues.ts';
 import { brokenReclaims } from './reclaims.ts';
+import { brokenRepeatedStarts } from './repeated-starts.ts';
 import { brokenReruns } from './reruns.ts';
 import { brokenUpdates } from './updates.ts';
 import { brokenScans } from './scans.ts';
@@ -66,6 +67,7 @@ export const brokenProviders: readonly BrokenProvider[] = [
   ...brokenLists,
   ...brokenDeletions,
   ...brokenDeletedInstances,
+  ...brokenRepeatedStarts,
   ...brokenPrunes,
   ...brokenPauses,
   ...brokenSeries,

@@ -17,10 +17,12 @@ import type { Tombstones } from '../tables/tombstones.ts';
 import type { Audit } from '../tables/audit.ts';
 import type { ExecutionPrunes } from './execution-prunes.ts';
 import type { Reclaims } from './reclaims.ts';
+import type { DeletedStarts } from '../starts/deleted-starts.ts';
 import type { TreeDeletions } from './tree-deletions.ts';
 
 interface ManagementParts extends StoreAccess {
   readonly audit: Audit;
+  readonly deletedStarts: DeletedStarts;
   readonly executionPrunes: ExecutionPrunes;
   readonly metrics: Metrics;
   readonly definitionQueues: DefinitionQueues;
@@ -52,13 +54,14 @@ export function createManagementStore(store: ManagementParts): ManagementStore {
 
     async reclaimDeleted(maxRows) {
       const operation = 'reclaimDeleted';
-      const { reclaims, tombstones, nowParameter } = store;
+      const { reclaims, tombstones, deletedStarts, nowParameter } = store;
       // Usually there is nothing to reclaim: check without a transaction.
       const isDue = await store.read(operation, (tx) => reclaims.isDue(tx, nowParameter));
       if (!isDue) return { rows: 0, left: false };
       return store.writeOnce(operation, async (scope) => {
         await scope.begin();
         await tombstones.purge(scope.tx, scope.now);
+        await deletedStarts.purge(scope.tx, scope.now);
         return reclaims.run(scope.tx, maxRows);
       });
     },

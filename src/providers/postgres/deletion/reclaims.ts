@@ -62,7 +62,7 @@ export class Reclaims {
     return { rows: events + chunks.rows, left: chunks.left || more.length > 0 };
   }
 
-  /** Whether there are histories, streams or expired tombstones to delete. */
+  /** Whether there are histories, streams, expired tombstones or expired starts to delete. */
   async isDue(tx: Transaction, nowParameter: number | null): Promise<boolean> {
     const [row] = await tx.query<{ isDue: boolean }>(
       ...this.#statements.isDue({ now: nowParameter }),
@@ -207,7 +207,8 @@ function statements(schema: string) {
       { now: one<number | null>('bigint') },
       () => `SELECT (SELECT TRUE FROM ${pending} LIMIT 1) IS TRUE
         OR (SELECT TRUE FROM ${schema}.streams WHERE is_deleted LIMIT 1) IS TRUE
-        OR (SELECT TRUE FROM ${schema}.tombstones WHERE locked_until <= ${nowSql} LIMIT 1) IS TRUE AS "isDue"`,
+        OR (SELECT TRUE FROM ${schema}.tombstones WHERE locked_until <= ${nowSql} LIMIT 1) IS TRUE
+        OR (SELECT TRUE FROM ${schema}.deleted_starts WHERE expires_at <= ${nowSql} LIMIT 1) IS TRUE AS "isDue"`,
     ),
   };
 }

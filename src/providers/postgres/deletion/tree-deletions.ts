@@ -15,6 +15,8 @@ import type { Transaction } from '../driver/connection.ts';
 import type { InstanceLocks } from '../tables/instance-locks.ts';
 import type { JobRows } from '../jobs/job-rows.ts';
 import type { Messages } from '../tables/messages.ts';
+import { repeatableStarts } from '../../shared/deleted-starts.ts';
+import type { DeletedStarts } from '../starts/deleted-starts.ts';
 import type { Reclaims } from './reclaims.ts';
 import { RunState } from '../tables/task-rows.ts';
 import type { Scope } from '../driver/scope.ts';
@@ -53,6 +55,10 @@ interface Row {
   readonly hasState: boolean;
   readonly hasLane: boolean;
   readonly hasStartKeys: boolean;
+  readonly parentInstanceId: string | null;
+  readonly createdAt: number;
+  /** When its execution began, or else when it ended. */
+  readonly begunAt: number | null;
   /** In stored form: see `fromStoredText`. */
   readonly childIds: readonly string[];
 }
@@ -79,6 +85,7 @@ interface Parts {
   readonly schema: string;
   readonly audit: Audit;
   readonly dedupeKeys: DedupeKeys;
+  readonly deletedStarts: DeletedStarts;
   readonly jobRows: JobRows;
   readonly locks: InstanceLocks;
   readonly messages: Messages;
@@ -144,7 +151,7 @@ export class TreeDeletions {
     const { instanceTags, deadlines, eventKeys } = this.#parts;
     const { streamRows } = this.#parts;
     const { updateRows, awakeableRows } = this.#parts;
-    const { instanceState } = this.#parts;
+    const { instanceState, deletedStarts } = this.#parts;
     const keysOf = (some: readonly Row[]) => some.map(({ instanceKey }) => instanceKey);
     const continued = rows.filter(({ pastExecutions }) => pastExecutions > 0);
     const laned = rows.filter(({ hasLane }) => hasLane);
@@ -198,6 +205,7 @@ export class TreeDeletions {
         ? undefined
         : tx.execute(...this.#statements.deleteStartKeys({ keys: startKeyed })),
       tx.execute(...this.#statements.deleteInstances({ keys: keysOf(rows) })),
+      deletedStarts.add(tx, repeatableStarts(rows, now), now),
       audit.record(tx, steps, now),
       audit.forget(
         tx,
@@ -245,6 +253,8 @@ function statements(schema: string) {
           (SELECT 1 FROM ${schema}.instance_state AS state
            WHERE state.instance_key = instance.instance_key LIMIT 1) IS NOT NULL AS "hasState",
           ${hasAny('run_lanes')} AS "hasLane",
+          parent_instance_id AS "parentInstanceId", created_at AS "createdAt",
+          coalesce(execution_started_at, ended_at) AS "begunAt",
           history_length AS "historyLength", past.events AS "pastEvents", past.executions AS "pastExecutions",
           ${countOf('orchestrator_queue')} AS messages, ${countOf('worker_queue')} AS items,
           ARRAY(SELECT child.instance_id FROM ${schema}.instances AS child

@@ -10,6 +10,7 @@ import {
   toDetachedStart,
   withTakenChildIds,
 } from '../../rules/starts.ts';
+import { replacedStarts } from '../../shared/deleted-starts.ts';
 import { Changes, type Batch } from '../batches/batch.ts';
 import type { CreateInstances } from '../batches/store-access.ts';
 import type { Scope } from '../driver/scope.ts';
@@ -158,6 +159,7 @@ async function replace(
   // A canceled instance whose handlers still run has not ended yet.
   const ended = await replacedRows.findEnded(tx, instanceKey);
   if (ended === undefined) return false;
+  await store.deletedStarts.add(tx, replacedStarts(before, now), now);
   const keyOf = await store.definitions.intern(scope, [{ kind: 'orchestration', name, version }]);
   const definitionKey = keyOf('orchestration', name, version);
   await store.instanceTags.deleteOfInstances(tx, [instanceKey]);

@@ -93,7 +93,17 @@ async function workersFor(
 }
 
 /** Creates instances, or finds those of their starts. */
-export async function create(
+export function create(
+  store: Store,
+  scope: Scope,
+  instances: readonly NewInstance[],
+): Promise<readonly CreateResult[]> {
+  return store.deletedStarts.createUnlessDeleted(scope.tx, instances, (open) =>
+    createAll(store, scope, open),
+  );
+}
+
+async function createAll(
   store: Store,
   scope: Scope,
   instances: readonly NewInstance[],

@@ -10,6 +10,7 @@ import type {
 } from '../../contract/sessions.ts';
 import type { NewTask } from '../../contract/tasks.ts';
 import { nextCheckAt } from '../../rules/session-rules.ts';
+import { deletedStartKey } from '../../shared/deleted-starts.ts';
 import type { Batch } from '../batches/batch.ts';
 import type { CreateInstances } from '../batches/store-access.ts';
 import type { Transaction } from '../driver/connection.ts';
@@ -254,10 +255,16 @@ async function submitRound(
     holders.map(({ definitionKey }) => definitionKey),
   );
   const byId = new Map(holders.map((holder) => [holder.instanceId, holder]));
+  const repeats = open.map(({ job }) => runOf(job));
+  const deleted = await store.deletedStarts.find(scope.tx, repeats);
   const results: { index: number; result: SubmitJobResult }[] = [];
   const wanted: OpenJob[] = [];
   for (const one of open) {
     const { instanceId } = keyOf(one.job);
+    if (deleted.size > 0 && deleted.has(deletedStartKey(runOf(one.job)))) {
+      results.push({ index: one.index, result: { kind: 'exists' } });
+      continue;
+    }
     const result = refuse(store, one.job, {
       holder: byId.get(instanceId),
       session: sessions.get(one.job.sessionId),

@@ -21,6 +21,7 @@ import { state } from './0010-state.ts';
 import { limits } from './0011-limits.ts';
 import { startKeys } from './0012-start-keys.ts';
 import { beginning } from './0013-beginning.ts';
+import { deletedStarts } from './0014-deleted-starts.ts';
 import { resolveOptions, type PostgresOptions, type ResolvedOptions } from '../driver/options.ts';
 import { errorCode, isTransient, toProviderError } from '../driver/postgres-errors.ts';
 import { withinBudget } from '../driver/connection.ts';
@@ -40,6 +41,7 @@ export const migrations: readonly Migration[] = [
   limits,
   startKeys,
   beginning,
+  deletedStarts,
 ];
 
 /** A time of the database clock, and the monotonic time at which the query was sent. */

@@ -12,6 +12,7 @@ import { isVisited } from '../../rules/audit-sums.ts';
 import { existingFork, forkRefusal, retryRefusal, toStep } from '../../rules/reruns.ts';
 import { Changes, type Batch } from '../batches/batch.ts';
 import type { StoreAccess } from '../batches/store-access.ts';
+import type { DeletedStarts } from '../starts/deleted-starts.ts';
 import type { Audit } from '../tables/audit.ts';
 import type { Scope } from '../driver/scope.ts';
 import type { Turns } from '../instances/turns.ts';
@@ -36,6 +37,7 @@ export interface RerunParts extends StoreAccess {
   readonly audit: Audit;
   readonly definitions: Definitions;
   readonly dedupeKeys: DedupeKeys;
+  readonly deletedStarts: DeletedStarts;
   readonly history: History;
   readonly instances: InstanceRows;
   readonly instanceState: InstanceState;
@@ -66,7 +68,10 @@ export function createRerunStore(store: RerunParts): RerunStore {
 
     forkInstances: store.batching({
       operation: 'forkInstances',
-      run: (scope, forks) => forkAll(store, scope, forks),
+      run: (scope, forks) =>
+        store.deletedStarts.createUnlessDeleted(scope.tx, forks, (open) =>
+          forkAll(store, scope, open),
+        ),
       refused: (error): ForkResult => ({ kind: 'refused', error }),
       maxInFlight: 2,
       maxItems: 1,

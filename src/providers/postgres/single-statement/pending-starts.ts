@@ -75,11 +75,12 @@ export class SingleStatementPendingStarts {
 
 /** Whether a start is only an instance and its message, which is visible immediately. */
 function isPlain(instance: NewInstance): boolean {
-  const { firstTurn, tags, lane, headers, timeoutMs, delayMs, runAt } = instance;
+  const { firstTurn, tags, lane, headers, timeoutMs, delayMs, runAt, isRepeat } = instance;
   const { dedupeKey, debounce, event, onConflict } = instance;
   return (
     firstTurn === undefined &&
     tags === undefined &&
+    isRepeat === undefined &&
     lane === undefined &&
     headers === undefined &&
     timeoutMs === undefined &&

@@ -95,8 +95,8 @@ export class SingleStatementStarts {
     const starts: Start[] = [];
     for (const instance of instances) {
       const { firstTurn: turn, instanceId, name, tags, timeoutMs } = instance;
-      const { dedupeKey, debounce, event, onConflict, lane } = instance;
-      const extras = [tags, timeoutMs, dedupeKey, debounce, event, onConflict, lane];
+      const { dedupeKey, debounce, event, onConflict, lane, isRepeat } = instance;
+      const extras = [tags, timeoutMs, dedupeKey, debounce, event, onConflict, lane, isRepeat];
       if (extras.some((extra) => extra !== undefined)) return undefined;
       if (turn === undefined || turn.firstEventId !== 1 || !isEligible(turn)) return undefined;
       if (turn.outcome.status !== 'running' || ids.has(instanceId)) return undefined;

@@ -42,7 +42,10 @@ export class SingleStatementTaskCreation {
     now: number | null,
   ): Promise<BatchResult<CreateTaskResult> | undefined> {
     const isPlain = (task: NewTask) =>
-      task.tags === undefined && task.timeoutMs === undefined && !isKeyed(task);
+      task.tags === undefined &&
+      task.timeoutMs === undefined &&
+      task.isRepeat === undefined &&
+      !isKeyed(task);
     if (!tasks.every(isPlain)) return undefined;
     const rows = tasks.flatMap((task) => {
       const wanted = { kind: 'task', name: task.name, version: null } as const;

@@ -1,9 +1,11 @@
 import type { CreateTaskResult, NewTask } from '../../contract/tasks.ts';
 import { planExistingTask, replacedReason, taskTimes } from '../../rules/starts.ts';
+import { replacedStarts } from '../../shared/deleted-starts.ts';
 import type { Scope } from '../driver/scope.ts';
 import type { Batch, Changes } from '../batches/batch.ts';
 import type { StoreAccess } from '../batches/store-access.ts';
 import type { DedupeKeys } from '../tables/dedupe-keys.ts';
+import type { DeletedStarts } from '../starts/deleted-starts.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
 import type { InstanceRows } from '../tables/instance-rows.ts';
@@ -29,6 +31,7 @@ export type ExistingTaskParts = Pick<StoreAccess, 'newBatch'> &
     readonly deadlines: InstanceDeadlines;
     readonly dedupeKeys: DedupeKeys;
     readonly definitions: Definitions;
+    readonly deletedStarts: DeletedStarts;
     readonly instances: InstanceRows;
     readonly instanceTags: InstanceTags;
     readonly replacedRows: ReplacedRows;
@@ -64,6 +67,7 @@ export async function useExistingTask(
   await store.stops.terminate(batch, [{ instanceKey, ...termination }]);
   await batch.changes.write(scope, store);
   await store.dedupeKeys.free(tx, [instanceKey]);
+  await store.deletedStarts.add(tx, replacedStarts(row, now), now);
   const times = taskTimes(task, now);
   await store.replacedTasks.reopen(tx, instanceKey, task, { ...times, now });
   await store.deadlines.replace(tx, { instanceKey, times: task }, now);

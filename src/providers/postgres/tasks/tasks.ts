@@ -55,8 +55,19 @@ export function createTaskStore(
   };
 }
 
+/** Creates task runs, or finds those of their starts. */
+export function createTasks(
+  tables: TaskTables,
+  scope: Scope,
+  tasks: readonly NewTask[],
+): Promise<readonly CreateTaskResult[]> {
+  return tables.deletedStarts.createUnlessDeleted(scope.tx, tasks, (open) =>
+    createAll(tables, scope, open),
+  );
+}
+
 /** Creates task runs. Those that may find an ended run or move one come last, in list order. */
-export async function createTasks(
+async function createAll(
   tables: TaskTables,
   scope: Scope,
   tasks: readonly NewTask[],

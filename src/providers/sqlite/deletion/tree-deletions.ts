@@ -10,6 +10,8 @@ import type { AuditedStep } from '../../rules/audit-sums.ts';
 import type { Audit } from '../tables/audit.ts';
 import type { DedupeKeys } from '../tables/task-rows.ts';
 import type { Scope } from '../batches/group-commit.ts';
+import { repeatableStarts } from '../../shared/deleted-starts.ts';
+import type { DeletedStarts } from '../starts/deleted-starts.ts';
 import type { Reclaims } from './reclaims.ts';
 import type { StreamRows } from '../tables/stream-rows.ts';
 import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
@@ -28,6 +30,10 @@ interface Row {
   /** Whether the `onFail` handler of a task run is queued or running. */
   readonly isHandling: 0 | 1;
   readonly historyLength: number;
+  readonly parentInstanceId: string | null;
+  readonly createdAt: number;
+  /** When its execution began, or else when it ended. */
+  readonly begunAt: number | null;
 }
 
 /** The numbers of rows that belong to instances, apart from their current histories. */
@@ -61,6 +67,7 @@ const maxEventsAtOnce = 4_000;
 export class TreeDeletions {
   readonly #audit: Audit;
   readonly #dedupeKeys: DedupeKeys;
+  readonly #deletedStarts: DeletedStarts;
   readonly #reclaims: Reclaims;
   readonly #tombstones: Tombstones;
   readonly #tags: InstanceTags;
@@ -88,6 +95,7 @@ export class TreeDeletions {
     parts: {
       readonly audit: Audit;
       readonly dedupeKeys: DedupeKeys;
+      readonly deletedStarts: DeletedStarts;
       readonly reclaims: Reclaims;
       readonly tombstones: Tombstones;
       readonly instanceTags: InstanceTags;
@@ -101,6 +109,7 @@ export class TreeDeletions {
   ) {
     this.#audit = parts.audit;
     this.#dedupeKeys = parts.dedupeKeys;
+    this.#deletedStarts = parts.deletedStarts;
     this.#reclaims = parts.reclaims;
     this.#tombstones = parts.tombstones;
     this.#tags = parts.instanceTags;
@@ -113,7 +122,8 @@ export class TreeDeletions {
     this.#select = db.prepare<[string], Row>(
       `SELECT instance_key AS instanceKey, instance_id AS instanceId, incarnation, status,
               on_fail IS NOT NULL AND on_fail IN ('queued', 'running') AS isHandling,
-              history_length AS historyLength
+              history_length AS historyLength, parent_instance_id AS parentInstanceId, created_at AS createdAt,
+              coalesce(execution_started_at, ended_at) AS begunAt
        FROM instances WHERE instance_id = ?`,
     );
     const keys = '(SELECT value FROM json_each(:keys))';
@@ -224,6 +234,7 @@ export class TreeDeletions {
     if (holdings.hasState === 1) this.#state.deleteOfInstances(keys);
     if (holdings.hasLanes === 1) this.#lanes.deleteRuns(keys);
     this.#deleteRows.run({ keys });
+    this.#deletedStarts.add(repeatableStarts(rows, now), now);
     const instanceIds = rows.map(({ instanceId }) => instanceId);
     this.#audit.forget(instanceIds);
     effects.deleted(instanceIds);

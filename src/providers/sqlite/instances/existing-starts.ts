@@ -7,6 +7,7 @@ import {
   replacedStatus,
   withTakenChildIds,
 } from '../../rules/starts.ts';
+import { replacedStarts } from '../../shared/deleted-starts.ts';
 import type { DeferredWrites } from '../batches/deferred-writes.ts';
 import type { Scope } from '../batches/group-commit.ts';
 import type { InstanceStops } from '../stopping/instance-stops.ts';
@@ -16,6 +17,7 @@ import type { BeginLimits } from '../limits/begin-limits.ts';
 import type { InstanceHeaders } from '../tables/instance-headers.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { InstanceState } from '../tables/instance-state.ts';
+import type { DeletedStarts } from '../starts/deleted-starts.ts';
 import type { MovedStarts } from '../starts/moved-starts.ts';
 import type { ParentCall, ReplacedRows } from '../tables/replaced-rows.ts';
 import type { StartKeys } from '../starts/start-keys.ts';
@@ -29,6 +31,7 @@ export interface ExistingStartParts extends EnqueueParts {
   readonly deferredWrites: DeferredWrites;
   readonly dedupeKeys: DedupeKeys;
   readonly definitions: Definitions;
+  readonly deletedStarts: DeletedStarts;
   readonly beginLimits: BeginLimits;
   readonly instanceHeaders: InstanceHeaders;
   readonly instanceState: InstanceState;
@@ -187,6 +190,7 @@ export function replace(
   store.stops.terminate(scope, before, termination);
   // A canceled instance whose handlers still run has not ended yet.
   if (!replacedRows.hasEnded(instanceKey)) return false;
+  store.deletedStarts.add(replacedStarts(before, now), now);
   const keys = JSON.stringify([instanceKey]);
   store.instanceTags.deleteOfInstances(keys);
   const definitionKey = store.definitions.intern('orchestration', name, version);

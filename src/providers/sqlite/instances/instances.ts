@@ -128,6 +128,7 @@ export function createInstance(
   scope: Scope,
   instance: NewInstance,
 ): CreateResult {
+  if (store.deletedStarts.has(instance)) return { kind: 'exists' };
   const result = scope.isolate(
     'createInstances',
     () =>

@@ -41,6 +41,7 @@ function submit(store: JobParts, scope: Scope, job: NewJob): SubmitJobResult {
   const { instanceId, incarnation, name } = run;
   const existing = store.instances.find(instanceId);
   if (existing?.incarnation === incarnation) return { kind: 'exists' };
+  if (store.deletedStarts.has(run)) return { kind: 'exists' };
   const session = store.sessionRows.find(job.sessionId);
   if (session?.state !== 'open') {
     return { kind: 'sessionClosed', state: session?.state ?? 'missing' };

@@ -120,6 +120,7 @@ describe('migrate', () => {
       ['limits', '900b086dc5789227'],
       ['start-keys', '3727f02fe01ca8e2'],
       ['beginning', '046020f787aaf3d7'],
+      ['deleted-starts', 'f058ae142e853d99'],
     ]);
   });
 });

@@ -19,6 +19,7 @@ import { state } from './0010-state.ts';
 import { limits } from './0011-limits.ts';
 import { startKeys } from './0012-start-keys.ts';
 import { beginning } from './0013-beginning.ts';
+import { deletedStarts } from './0014-deleted-starts.ts';
 
 /** All migrations in order. */
 export const migrations: readonly Migration[] = [
@@ -35,6 +36,7 @@ export const migrations: readonly Migration[] = [
   limits,
   startKeys,
   beginning,
+  deletedStarts,
 ];
 
 /**

@@ -31,15 +31,17 @@ export function createManagementStore(store: Store): ManagementStore {
 
     async reclaimDeleted(maxRows) {
       const operation = 'reclaimDeleted';
-      const { reclaims, tombstones, changeLog } = store;
+      const { reclaims, tombstones, deletedStarts, changeLog } = store;
       // Checked without the write lock: usually there is nothing to reclaim.
       const isDue = () =>
         reclaims.hasAny() ||
         tombstones.hasExpired(store.now()) ||
+        deletedStarts.hasExpired(store.now()) ||
         changeLog.hasExpired(store.now());
       if (!(await store.read(operation, isDue))) return { rows: 0, left: false };
       return store.writeOnce(operation, ({ now }) => {
         tombstones.purge(now);
+        deletedStarts.purge(now);
         changeLog.purge(now);
         return reclaims.run(maxRows);
       });

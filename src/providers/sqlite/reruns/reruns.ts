@@ -13,6 +13,7 @@ import { existingFork, forkRefusal, retryRefusal, toStep } from '../../rules/rer
 import { toCancelRow } from '../../shared/instance-record-row.ts';
 import { taskOperation } from '../../shared/work-item-row.ts';
 import type { Scope, StoreAccess } from '../batches/group-commit.ts';
+import type { DeletedStarts } from '../starts/deleted-starts.ts';
 import type { Audit } from '../tables/audit.ts';
 import type { TaskRuns } from '../tasks/task-runs.ts';
 import type { Turns } from '../instances/turns.ts';
@@ -32,6 +33,7 @@ export interface RerunParts extends StoreAccess {
   readonly audit: Audit;
   readonly dedupeKeys: DedupeKeys;
   readonly definitions: Definitions;
+  readonly deletedStarts: DeletedStarts;
   readonly instances: InstanceRows;
   readonly instanceState: InstanceState;
   readonly instanceTags: InstanceTags;
@@ -162,6 +164,7 @@ function retakeKey(
 function fork(store: RerunParts, scope: Scope, wanted: InstanceFork): ForkResult {
   const { instances, definitions, rerunRows } = store;
   const { source, start, name, version } = wanted;
+  if (store.deletedStarts.has(wanted)) return { kind: 'exists' };
   const row = instances.find(source.instanceId);
   const length = row && rerunRows.lengthOf(row.instanceKey, source.executionId);
   const refusal = forkRefusal(row, source, length);

@@ -1,6 +1,8 @@
 import type { CreateTaskResult, NewTask } from '../../contract/tasks.ts';
 import { planExistingTask, replacedReason } from '../../rules/starts.ts';
+import { replacedStarts } from '../../shared/deleted-starts.ts';
 import type { Scope } from '../batches/group-commit.ts';
+import type { DeletedStarts } from '../starts/deleted-starts.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import type { FullRow, InstanceRows } from '../tables/instance-rows.ts';
 import type { ReplacedRows } from '../tables/replaced-rows.ts';
@@ -10,6 +12,7 @@ import type { TaskRuns } from './task-runs.ts';
 /** The parts of the store that find or replace the run of a task whose id is taken. */
 export interface ExistingTaskParts {
   readonly definitions: Definitions;
+  readonly deletedStarts: DeletedStarts;
   readonly instances: InstanceRows;
   readonly replacedRows: ReplacedRows;
   readonly replacedTasks: ReplacedTasks;
@@ -50,6 +53,7 @@ export function useExistingTask(
   if (isHeldBack) return { kind: 'conflict', name };
   const termination = { reason: replacedReason, actor: null, cleanupMs: 0, tree: true };
   store.stops.terminate(scope, row, termination);
+  store.deletedStarts.add(replacedStarts(row, scope.now), scope.now);
   store.taskRuns.replace(scope, row, task, (times) =>
     store.replacedTasks.reopen(instanceKey, task, times),
   );

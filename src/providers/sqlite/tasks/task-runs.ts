@@ -393,6 +393,7 @@ async function writePages(
 
 /** Creates one task run. An error rolls back only this one. */
 export function createTask(store: TaskParts, scope: Scope, task: NewTask): CreateTaskResult {
+  if (store.deletedStarts.has(task)) return { kind: 'exists' };
   const result = scope.isolate('createTasks', () => {
     const created = store.taskRuns.create(scope, task);
     const isTaken = created.kind === 'exists' || created.kind === 'conflict';

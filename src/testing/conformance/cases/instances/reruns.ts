@@ -10,6 +10,7 @@ import type {
 } from '../../../../providers/contract/reruns.ts';
 import { randomToken } from '../../../../model/values/random-id.ts';
 import type { Capability } from '../../conformance-case.ts';
+import { forceDelete } from '../../deletion-helpers.ts';
 import { only } from '../../expectations.ts';
 import {
   child,
@@ -463,6 +464,23 @@ export const reruns: Capability = {
         await store.expectNoChange(async () => {
           assert.deepEqual(await fork(store, source), { kind: 'exists' });
         });
+      },
+    },
+    {
+      id: 'repeat/of-a-deleted-fork',
+      title: 'a repeated fork creates nothing after its instance was deleted',
+      async run(store) {
+        const source = await failed(store);
+        const first = { incarnation: 'first' };
+        assert.deepEqual(await fork(store, source, first), { kind: 'forked' });
+        const [children = []] = await store.provider.listChildren(['fork']);
+        await forceDelete(store, ...children, 'fork');
+        await store.expectNoChange(async () => {
+          const repeat = await fork(store, source, { ...first, isRepeat: true });
+          assert.deepEqual(repeat, { kind: 'exists' });
+        });
+        const other = { incarnation: 'second', isRepeat: true };
+        assert.deepEqual(await fork(store, source, other), { kind: 'forked' });
       },
     },
     {
