@@ -21,6 +21,7 @@ import type { RetentionControl } from '../management/retention-control.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Payload } from '../model/values/payload.ts';
 import type { TraceContext } from '../model/trace-context.ts';
+import type { StartAttempt } from '../model/start-attempt.ts';
 import type { StartSettings } from '../model/start-settings.ts';
 import type {
   CancelInstance,
@@ -68,7 +69,7 @@ import type { UpdateBackend } from './updating/update-request.ts';
 export type Surface<Class> = Pick<Class, keyof Class>;
 
 /** A start, checked and encoded. */
-export interface StartCall extends StartSettings, Admission {
+export interface StartCall extends StartSettings, Admission, StartAttempt {
   readonly id: string;
   /** Whether the client generated the id, so that no other start can have it. */
   readonly hasGeneratedId?: boolean | undefined;
@@ -86,7 +87,7 @@ export interface StartCall extends StartSettings, Admission {
 }
 
 /** A task run, checked and encoded. */
-export interface TaskCall extends TaskSettings {
+export interface TaskCall extends TaskSettings, StartAttempt {
   readonly id: string;
   /** Whether the client generated the id: a run with this id is then always the one of this call. */
   readonly hasGeneratedId: boolean;

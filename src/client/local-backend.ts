@@ -184,8 +184,9 @@ export class LocalBackend implements ClientBackend {
   }
 
   async start(call: StartCall): Promise<string> {
-    const { id: instanceId, replaceKey: incarnation = randomToken() } = call;
-    const created = toNewInstance(call, { instanceId, incarnation });
+    const { id: instanceId, replaceKey, startKey, isRepeat } = call;
+    const incarnation = replaceKey ?? startKey ?? randomToken();
+    const created = toNewInstance(call, { instanceId, incarnation, isRepeat });
     const instance = withIdentity(created, call, this.#maxPendingEvents);
     const { recentStarts } = this.completions;
     const start = recentStarts.begin(instance);
@@ -351,13 +352,13 @@ export class LocalBackend implements ClientBackend {
     await lastCalls;
   }
 
-  /** Repeats a start whose outcome is unknown: the second one finds the instance of the first. */
+  /** Repeats a start whose outcome is unknown: the second one finds the instance of the first, also if it was deleted. */
   #create(instance: NewInstance): Promise<CreateResult> {
     const starter = isImmediate(instance) ? this.#starter() : undefined;
     const created = starter?.start(instance) ?? this.#createInStore(instance);
     return created.catch((error: unknown) => {
       if (!(error instanceof ProviderError && error.outcomeUnknown)) throw error;
-      return this.#createInStore(instance);
+      return this.#createInStore({ ...instance, isRepeat: true });
     });
   }
 
@@ -367,8 +368,10 @@ export class LocalBackend implements ClientBackend {
 }
 
 /** Whether the first turn of an instance may run before the instance exists. */
-function isImmediate({ delayMs, runAt, event, dedupeKey, onConflict }: NewInstance): boolean {
+function isImmediate(instance: NewInstance): boolean {
+  const { delayMs, runAt, event, dedupeKey, onConflict, isRepeat } = instance;
   return (
+    isRepeat === undefined &&
     delayMs === undefined &&
     runAt === undefined &&
     event === undefined &&

@@ -301,17 +301,24 @@ function theOnly(result: StopResult | undefined): StopResult {
 }
 
 function toNewJob(request: JobRequest, nowMs: number): NewJob {
-  const { key, name, payload, disposable, task, trace, hasVariables } = request;
+  const { key, name, payload, disposable, task, trace, hasVariables, isRepeat } = request;
   const { sessionId, instanceId, incarnation } = key;
   const job = { sessionId, disposable };
   const headersOf = (headers: Headers | undefined) =>
     hasVariables === true && { headers: withSession(headers, sessionId) };
   if (task !== null) {
-    const run = { ...task, ...headersOf(task.headers), id: instanceId, incarnation, name };
+    const run = {
+      ...task,
+      ...headersOf(task.headers),
+      id: instanceId,
+      incarnation,
+      isRepeat,
+      name,
+    };
     return { ...job, kind: 'task', task: toNewTask({ ...run, payload, trace }, nowMs) };
   }
   const start = { ...request, ...headersOf(request.headers) };
-  const created = toNewInstance(start, { instanceId, incarnation });
+  const created = toNewInstance(start, { instanceId, incarnation, isRepeat });
   const { event, onConflict } = request;
   const instance = withIdentity(created, { event, onConflict, trace }, defaultMaxPendingEvents);
   return { ...job, kind: 'orchestration', instance };
@@ -325,7 +332,8 @@ export function toNewTask(
   },
   nowMs: number,
 ): NewTask {
-  const { id, incarnation = run.replaceKey ?? randomToken(), name, payload, priority } = run;
+  const { id, name, payload, priority, replaceKey, startKey } = run;
+  const { incarnation = replaceKey ?? startKey ?? randomToken() } = run;
   const options = encodeTaskOptions(run.headers, run.trace);
   // Assigned one by one: spreads of optional fields take longer.
   const task: { -readonly [Field in keyof NewTask]: NewTask[Field] } = {
@@ -345,6 +353,7 @@ export function toNewTask(
   if (run.onFail) task.onFail = { options };
   if (run.onConflict !== undefined) task.onConflict = run.onConflict;
   if (run.tags !== undefined) task.tags = run.tags;
+  if (run.isRepeat === true) task.isRepeat = true;
   if (run.lane !== undefined) task.lane = run.lane;
   return task;
 }

@@ -38,6 +38,8 @@ export interface JobRequest extends StartSettings {
   readonly event?: EncodedEvent | undefined;
   /** Of an orchestration. That of a task is in `task`. */
   readonly onConflict?: 'terminateExisting' | undefined;
+  /** Whether an earlier attempt may have created the run. */
+  readonly isRepeat?: boolean | undefined;
   /** The context of the caller's span. */
   readonly trace?: TraceContext | undefined;
 }

@@ -123,7 +123,12 @@ export class JobRun {
     const { backend } = this.#host;
     this.#phase = 'sending';
     try {
-      await this.#host.retry(() => backend.submit(this.request));
+      let { request } = this;
+      await this.#host.retry(() => {
+        const attempt = backend.submit(request);
+        request = { ...this.request, isRepeat: true };
+        return attempt;
+      });
     } catch (error) {
       if (isPerdureError(error, 'SESSION_CLOSED')) this.#host.refused();
       this.#end({ kind: 'error', error: error as Error });

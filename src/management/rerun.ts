@@ -1,5 +1,6 @@
 import { PerdureError } from '../model/failures/errors.ts';
 import { keepHistory, type HistorySource } from '../model/kept-history.ts';
+import type { StartAttempt } from '../model/start-attempt.ts';
 import { isRetryable } from '../model/status.ts';
 import { inputHash } from '../model/values/input-hash.ts';
 import type { Payload } from '../model/values/payload.ts';
@@ -35,7 +36,7 @@ export interface RetryCall {
 }
 
 /** A fork, checked and encoded. */
-export interface ForkCall extends Omit<RetryCall, 'from'> {
+export interface ForkCall extends Omit<RetryCall, 'from'>, StartAttempt {
   readonly newId: string;
   readonly from: 'failure' | 'start' | number;
   /** Absent: the current execution. */
@@ -134,7 +135,8 @@ export async function forkInstance(provider: Provider, call: ForkCall): Promise<
     {
       source: { ...source, historyLength: keep },
       instanceId: call.newId,
-      incarnation: randomToken(),
+      incarnation: call.startKey ?? randomToken(),
+      ...(call.isRepeat === true && { isRepeat: true }),
       name: record.name,
       version,
       inputHash: inputHash(payload),

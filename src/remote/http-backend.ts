@@ -35,6 +35,7 @@ import { systemClock } from '../model/clock.ts';
 import { isPerdureError, PerdureError } from '../model/failures/errors.ts';
 import { takeDecoded } from '../model/encoding/encoded-value.ts';
 import { decodePayload, type Payload } from '../model/values/payload.ts';
+import { randomToken } from '../model/values/random-id.ts';
 import type {
   CancelInstance,
   StopResult,
@@ -57,7 +58,7 @@ import { HttpViews } from './http-views.ts';
 import type { Request } from './operations.ts';
 import { assertEach } from './read-response.ts';
 import { PollSlots } from './shared-poll.ts';
-import { Transport } from './transport.ts';
+import { startOptions, Transport } from './transport.ts';
 import { toWireEvent } from './wire-event.ts';
 
 const repeatable = { repeatable: true };
@@ -111,13 +112,15 @@ export class HttpBackend implements ClientBackend {
       ...(event !== undefined && { event: toWireEvent(event) }),
       ...(onConflict !== undefined && { onConflict }),
       ...(replaceKey !== undefined && { replaceKey }),
+      startKey: randomToken(),
     };
-    const started = await this.#transport.call('startInstance', { body }, { ...repeatable, trace });
+    const options = { ...startOptions, trace };
+    const started = await this.#transport.call('startInstance', { body }, options);
     return started.id;
   }
 
   async runTask(call: TaskCall): Promise<TaskRun> {
-    const options = { ...repeatable, trace: call.trace };
+    const options = { ...startOptions, trace: call.trace };
     const run = await this.#transport.call('runTask', { body: toWireTask(call) }, options);
     return toTaskRun(call, run);
   }
@@ -126,7 +129,7 @@ export class HttpBackend implements ClientBackend {
     const all: TaskRun[] = [];
     for (const batch of inBatches(calls)) {
       const body = { requests: batch.map(toWireTask) };
-      const options = { ...repeatable, trace: batch[0]?.trace };
+      const options = { ...startOptions, trace: batch[0]?.trace };
       const { runs } = await this.#transport.call('runTasks', { body }, options);
       assertEach('runTasks', runs, batch);
       for (const [index, call] of batch.entries()) all.push(toTaskRun(call, runs[index]));
@@ -156,8 +159,8 @@ export class HttpBackend implements ClientBackend {
   }
 
   async fork({ id, newId, from, executionId, ...call }: ForkCall): Promise<void> {
-    const body = { from, id: newId, executionId, ...rerunBody(call) };
-    await this.#transport.call('forkInstance', { ...at(id), body }, repeatable);
+    const body = { from, id: newId, executionId, ...rerunBody(call), startKey: randomToken() };
+    await this.#transport.call('forkInstance', { ...at(id), body }, startOptions);
   }
 
   wait(id: string, timeoutMs: number | undefined): Promise<InstanceInfo> {
@@ -322,6 +325,7 @@ function toWireTask(call: TaskCall): Request<'runTask'>['body'] {
     ...toWireStart(call),
     ...(onConflict !== undefined && { onConflict }),
     ...(replaceKey !== undefined && { replaceKey }),
+    startKey: randomToken(),
     expiresIn: expiresInMs,
     expiresAt,
     onFail,

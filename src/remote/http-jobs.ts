@@ -225,7 +225,7 @@ type NewJob = Request<'submitJobs'>['body']['jobs'][number];
 
 function toWireJob(request: JobRequest): NewJob {
   const { key, kind, name, version, payload, disposable, task, trace, hasVariables } = request;
-  const { event } = request;
+  const { event, isRepeat } = request;
   const replaces = (task ?? request).onConflict === 'terminateExisting';
   return {
     id: key.instanceId,
@@ -236,6 +236,7 @@ function toWireJob(request: JobRequest): NewJob {
     ...(payload !== null && { input: decodePayload(payload) }),
     disposable,
     ...(hasVariables === true && { hasVariables }),
+    ...(isRepeat === true && { repeat: true }),
     ...(task !== null && { task: toTask(task) }),
     ...toWireSettings(request),
     ...(event !== undefined && { event: toWireEvent(event) }),

@@ -39,9 +39,10 @@ import { readFields } from '../model/option-fields.ts';
 import { checkInstanceId } from '../model/values/names.ts';
 import { toWireStart } from '../client/starting/wire-settings.ts';
 import { decodePayload } from '../model/values/payload.ts';
+import { randomToken } from '../model/values/random-id.ts';
 import type { DeleteInstanceResult, PruneResult } from '../providers/contract/management.ts';
 import type { ResponseBody, Request } from './operations.ts';
-import type { Transport } from './transport.ts';
+import { startOptions, type Transport } from './transport.ts';
 
 type Filter = NonNullable<Request<'deleteInstances'>['body']['filter']>;
 type DeleteResponse = ResponseBody<'deleteInstances'>;
@@ -282,16 +283,16 @@ export class HttpSchedules implements ScheduleBackend {
 
   /** Repeatable: the key identifies the run. */
   trigger(name: string, { key, actor, reason, trace }: TriggerCall): Promise<TriggerResult> {
-    const body = { key, actor: actor ?? undefined, reason };
+    const body = { key, actor: actor ?? undefined, reason, startKey: randomToken() };
     const request = { params: { name }, body };
-    return this.#transport.call('triggerSchedule', request, { ...repeatable, trace });
+    return this.#transport.call('triggerSchedule', request, { ...startOptions, trace });
   }
 
   /** Repeatable: runs that the first request started are counted as existing. */
   backfill(name: string, { actor, trace, ...call }: BackfillCall): Promise<BackfillResult> {
-    const body = { ...call, actor: actor ?? undefined };
+    const body = { ...call, actor: actor ?? undefined, startKey: randomToken() };
     const request = { params: { name }, body };
-    return this.#transport.call('backfillSchedule', request, { ...repeatable, trace });
+    return this.#transport.call('backfillSchedule', request, { ...startOptions, trace });
   }
 }
 

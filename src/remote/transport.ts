@@ -11,6 +11,9 @@ import { readMessages } from './event-source.ts';
 import { readMessage, readResponse, readText } from './read-response.ts';
 import { foreignPageOrigin, UnreachableError, wasNeverSent } from './remote-error.ts';
 
+/** The options of a call that starts instances: repeatable, but a repeat must not run a deleted instance again. */
+export const startOptions = { repeatable: true, marksRepeats: true } as const;
+
 /** Options of one call. */
 export interface CallOptions {
   /** Whether the call is idempotent. Default: true for GET. */
@@ -22,6 +25,8 @@ export interface CallOptions {
   /** Added to the timeout: how long the server may hold the request. */
   readonly waitMs?: number | undefined;
   readonly signal?: AbortSignal | undefined;
+  /** Whether a request after an attempt with an unknown outcome says so, as `repeat` in its body. Default: false. */
+  readonly marksRepeats?: boolean | undefined;
   /** Sent as the W3C headers of the request. */
   readonly trace?: TraceContext | undefined;
 }
@@ -37,6 +42,7 @@ interface Parts {
  *
  * T1. A call whose response was lost is retried only if it is `repeatable`. Otherwise it rejects with a `ProviderError`
  *     whose `outcomeUnknown` is set.
+ *     A repeat of a start is marked as one, so that it does not run a deleted instance again.
  * T2. Each attempt has a timeout, and `close` aborts all of them.
  * T3. The token is sent to this server only: redirects are errors.
  */
@@ -68,13 +74,16 @@ export class Transport {
     options: CallOptions = {},
   ): Promise<ResponseBody<Name>> {
     const { repeatable = operations[name].startsWith('GET ') } = options;
+    const first: Parts = request as Parts;
+    let sent = first;
     const deadline = performance.now() + (options.retryForMs ?? this.#options.retryForMs);
     for (let attempt = 0; ; attempt++) {
       try {
-        return (await this.#attempt(name, request as Parts, options)) as ResponseBody<Name>;
+        return (await this.#attempt(name, sent, options)) as ResponseBody<Name>;
       } catch (error) {
         if (!(error instanceof UnreachableError)) throw error;
         if (error.outcomeUnknown && !repeatable) throw error;
+        if (error.outcomeUnknown && options.marksRepeats === true) sent = toRepeat(first);
         // A retry does not help if the server rejects the origin of this page.
         if (error.maybeForeignOrigin && !this.#wasReached) throw error;
         const pauseMs = Math.max(backoffMs(attempt), error.waitMs);
@@ -255,6 +264,10 @@ export class Transport {
       this.#running.delete(end);
     });
   }
+}
+
+function toRepeat(request: Parts): Parts {
+  return { ...request, body: { ...(request.body as object), repeat: true } };
 }
 
 function toSearch(query: Readonly<Record<string, unknown>> = {}): string {

@@ -1,5 +1,6 @@
 import { encodeMessage } from '../model/message.ts';
 import { carriedSettings, startTimes } from '../model/start-settings.ts';
+import type { StartAttempt } from '../model/start-attempt.ts';
 import { encodeTrace, toTrace, type TraceContext } from '../model/trace-context.ts';
 import { randomToken } from '../model/values/random-id.ts';
 import type { NewInstance } from '../providers/contract/instances.ts';
@@ -27,15 +28,24 @@ export function triggerRunId(schedule: string, key: string): string {
   return `${schedule}@trigger-${key}`;
 }
 
-/** Creates the runs of a schedule with the given ids. `trace`: the context of the caller. Absent: they link to that of the schedule. */
+/**
+ * Creates the runs of a schedule with the given ids. `trace`: the context of the caller. Absent: they link to that of the
+ * schedule. `attempt`: of a caller that may repeat the call.
+ */
 export function newRuns(
   { target, trace: stored }: ScheduleDefinition,
   ids: readonly string[],
   trace: TraceContext | undefined = toTrace(stored),
+  { startKey, isRepeat }: StartAttempt = {},
 ): NewRuns {
+  const toRun = <Run extends NewInstance | NewTask>(run: Run): Run => ({
+    ...run,
+    ...(startKey !== undefined && { incarnation: startKey }),
+    ...(isRepeat === true && { isRepeat: true }),
+  });
   return target.kind === 'orchestration'
-    ? { instances: ids.map((id) => toInstance(id, target, trace)), tasks: [] }
-    : { instances: [], tasks: ids.map((id) => toTask(id, target, trace)) };
+    ? { instances: ids.map((id) => toRun(toInstance(id, target, trace))), tasks: [] }
+    : { instances: [], tasks: ids.map((id) => toRun(toTask(id, target, trace))) };
 }
 
 function toInstance(

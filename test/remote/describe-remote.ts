@@ -1,5 +1,6 @@
 import { afterEach, describe } from 'vitest';
 import { Perdure, type StartWorkerOptions } from '../../src/perdure.ts';
+import type { Provider } from '../../src/providers/contract/provider.ts';
 import type { ConnectOptions } from '../../src/remote/connect-options.ts';
 import type { RemoteClient } from '../../src/remote/connection.ts';
 import { createToken } from '../../src/server/access/tokens.ts';
@@ -23,7 +24,12 @@ interface Remote {
 /** Opens a remote setup and, if worker options are given, starts a worker. */
 export type OpenRemote = (
   worker?: StartWorkerOptions,
-  options?: { readonly serve?: ServeOptions; readonly connect?: ConnectOptions },
+  options?: {
+    readonly serve?: ServeOptions;
+    readonly connect?: ConnectOptions;
+    /** Replaces methods of the store behind the server. */
+    readonly wrap?: (provider: Provider) => Provider;
+  },
 ) => Promise<Remote>;
 
 /** Registers a suite once per store, over real sockets. */
@@ -42,7 +48,8 @@ export function describeRemote(
       suite(async (worker, options = {}) => {
         const store = await newStore();
         cleanups.push(() => store.remove());
-        const perdure = await Perdure.open(await store.open());
+        const { wrap = (provider) => provider } = options;
+        const perdure = await Perdure.open(wrap(await store.open()));
         cleanups.push(() => perdure.close());
         if (worker !== undefined) await perdure.startWorker({ shutdownGrace: 200, ...worker });
         const { token, sha256 } = createToken();

@@ -1,5 +1,6 @@
 import { cleanReason } from '../../model/cancel.ts';
 import { invalidOption, readFields } from '../../model/option-fields.ts';
+import { readAttempt } from '../../model/start-attempt.ts';
 import { checkInstanceId, checkName } from '../../model/values/names.ts';
 import { encodePayload, type Payload } from '../../model/values/payload.ts';
 import type { ForkCall, RetryCall } from '../../management/rerun.ts';
@@ -73,6 +74,7 @@ export function readFork(
     from: from as ForkCall['from'],
     ...(executionId !== undefined && { executionId }),
     ...readShared(given, from, limitBytes),
+    ...readAttempt(options),
   };
 }
 

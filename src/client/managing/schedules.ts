@@ -6,6 +6,7 @@ import {
 } from '../../model/audit-options.ts';
 import { cleanReason } from '../../model/cancel.ts';
 import { invalid, readFields } from '../../model/option-fields.ts';
+import { readAttempt, type StartAttempt } from '../../model/start-attempt.ts';
 import type { InstanceStatus } from '../../model/status.ts';
 import type { TraceContext } from '../../model/trace-context.ts';
 import { checkInstanceId, checkName } from '../../model/values/names.ts';
@@ -141,7 +142,7 @@ export interface BackfillResult {
 }
 
 /** A trigger, checked. */
-export interface TriggerCall {
+export interface TriggerCall extends StartAttempt {
   readonly key: string;
   readonly actor: string | null;
   readonly reason?: string;
@@ -149,7 +150,7 @@ export interface TriggerCall {
 }
 
 /** A backfill, checked. */
-export interface BackfillCall {
+export interface BackfillCall extends StartAttempt {
   readonly from: number;
   readonly to: number;
   readonly limit: number;
@@ -310,7 +311,12 @@ export class Schedules {
     const given = readFields(options, 'schedules.trigger()', ['key', 'actor', 'reason'] as const);
     const key = given.key === undefined ? randomToken() : checkName(given.key, 'Trigger key');
     const instanceId = checkInstanceId(`${checkScheduleName(name)}@trigger-${key}`);
-    const call = { key, actor: readActor(given.actor), ...readReason(given.reason) };
+    const call = {
+      key,
+      actor: readActor(given.actor),
+      ...readReason(given.reason),
+      ...readAttempt(options),
+    };
     return traced(this.#params.calls, { kind: 'trigger', name, instanceId }, (trace) =>
       backend.trigger(name, { ...call, trace }),
     );
@@ -334,6 +340,7 @@ export class Schedules {
       dryRun: readFlag('dryRun', given.dryRun),
       actor: readActor(given.actor),
       ...readReason(given.reason),
+      ...readAttempt(options),
     };
     return traced(this.#params.calls, { kind: 'trigger', name }, (trace) =>
       backend.backfill(name, { ...call, trace }),

@@ -1,5 +1,6 @@
 import { encodeMessage } from '../../model/message.ts';
 import { carriedSettings, type StartSettings } from '../../model/start-settings.ts';
+import type { StartAttempt } from '../../model/start-attempt.ts';
 import { encodeTrace, type TraceContext } from '../../model/trace-context.ts';
 import { generatedInputHash, inputHash } from '../../model/values/input-hash.ts';
 import type { Payload } from '../../model/values/payload.ts';
@@ -19,7 +20,11 @@ interface CheckedStart extends StartSettings {
 /** Converts a checked start to the instance that the store creates. */
 export function toNewInstance(
   call: CheckedStart,
-  { instanceId, incarnation }: Pick<NewInstance, 'instanceId' | 'incarnation'>,
+  {
+    instanceId,
+    incarnation,
+    isRepeat,
+  }: Pick<NewInstance, 'instanceId' | 'incarnation'> & Pick<StartAttempt, 'isRepeat'>,
 ): NewInstance {
   const { name, version, payload, tags, trace, headers, priority } = call;
   const plain = { kind: 'start', name, version, payload } as const;
@@ -36,6 +41,7 @@ export function toNewInstance(
     inputHash: call.hasGeneratedId === true ? generatedInputHash(payload) : inputHash(payload),
     start: encodeMessage(start),
   };
+  if (isRepeat === true) instance.isRepeat = true;
   if (tags !== undefined) instance.tags = tags;
   const { delayMs, runAt, timeoutMs, lane } = call;
   if (delayMs !== undefined && delayMs > 0) instance.delayMs = delayMs;

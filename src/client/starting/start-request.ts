@@ -24,6 +24,7 @@ import {
   type CommonStartOptions,
   type StartSettings,
 } from '../../model/start-settings.ts';
+import { readAttempt, type StartAttempt } from '../../model/start-attempt.ts';
 import { checkEventKey, checkInstanceId, checkName } from '../../model/values/names.ts';
 import { randomToken } from '../../model/values/random-id.ts';
 import { encodePayload, type Payload } from '../../model/values/payload.ts';
@@ -119,13 +120,14 @@ const startOptionNames = ['id', 'version', ...startSettingNames, ...identityName
 function readIdentity(
   options: unknown,
   limitBytes: number,
-): Admission & Pick<StartCall, 'event' | 'onConflict' | 'replaceKey'> {
+): Admission & StartAttempt & Pick<StartCall, 'event' | 'onConflict' | 'replaceKey'> {
   const given = readFields(options, 'start()', startOptionNames);
   const { event } = given;
   return {
     ...readAdmission(given),
     ...(event !== undefined && { event: readStartEvent(event, limitBytes) }),
     ...readReplacement(given),
+    ...readAttempt(options),
   };
 }
 

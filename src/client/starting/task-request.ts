@@ -21,6 +21,7 @@ import {
   type CommonStartOptions,
   type StartSettings,
 } from '../../model/start-settings.ts';
+import { readAttempt } from '../../model/start-attempt.ts';
 import type { TaskCall } from '../client-backend.ts';
 import type { TaskHandle } from '../handle.ts';
 import {
@@ -179,7 +180,8 @@ export function readTaskRun(
   const encoding = { kind: 'Task', name, schema, limitBytes } as const;
   const toCall = (payload: Payload | null): TaskCall => {
     const hasGeneratedId = settings.id === undefined;
-    return { ...settings, id: settings.id ?? newId(), hasGeneratedId, name, payload };
+    const id = settings.id ?? newId();
+    return { ...settings, ...readAttempt(options), id, hasGeneratedId, name, payload };
   };
   // Without a schema, nothing is awaited.
   if (schema === undefined) return toCall(encodeChecked(input, encoding));

@@ -2,6 +2,7 @@ import { toInstanceInfo, type InstanceInfo } from '../../client/reading/instance
 import type { ListFilter } from '../../client/reading/instance-list.ts';
 import { readWatchedIds } from '../../client/watching/watched-ids.ts';
 import { isPerdureError, notFound } from '../../model/failures/errors.ts';
+import { withAttempt } from '../../model/start-attempt.ts';
 import { isTerminal } from '../../model/status.ts';
 import type { InstanceRecord } from '../../providers/contract/instances.ts';
 import { HttpError, toWireError } from '../http/errors.ts';
@@ -101,7 +102,8 @@ export const instanceHandlers: Handlers<typeof instanceRoutes> = {
     return client.retry(params.id, { ...body, actor: actorOf(caller, body.actor) });
   },
   async forkInstance({ params, body, caller }, { client }) {
-    const { id } = await client.fork(params.id, { ...body, actor: actorOf(caller, body.actor) });
+    const actor = actorOf(caller, body.actor);
+    const { id } = await client.fork(params.id, withAttempt({ ...body, actor }));
     return { id };
   },
   async getHistory({ params, query }, { client, showStacks }) {

@@ -227,7 +227,7 @@ function toRequest(
   job: z.output<typeof newJob>,
   { payloadLimitBytes, nowMs }: { readonly payloadLimitBytes: number; readonly nowMs: number },
 ): JobRequest {
-  const { kind, version, input, disposable = false, hasVariables } = job;
+  const { kind, version, input, disposable = false, hasVariables, repeat } = job;
   const settings = kind === 'task' ? {} : readStartSettings(job);
   const trace = toTrace({ traceparent: job.traceparent, tracestate: job.tracestate, at: nowMs });
   const name = checkName(job.name, `${kind === 'task' ? 'Task' : 'Orchestration'} name`);
@@ -240,6 +240,7 @@ function toRequest(
     payload: encodePayload(input, `The input of ${JSON.stringify(name)}`, payloadLimitBytes),
     disposable,
     ...(hasVariables === true && { hasVariables }),
+    ...(repeat === true && { isRepeat: true }),
     task: kind === 'task' ? toTaskOptions(job) : null,
     ...settings,
     ...(kind === 'orchestration' && toIdentity(job, payloadLimitBytes)),

@@ -1,4 +1,5 @@
 import { PerdureError } from '../../model/failures/errors.ts';
+import { withAttempt } from '../../model/start-attempt.ts';
 import { actorOf } from '../access/tokens.ts';
 import type { Handlers } from '../server-context.ts';
 import type { scheduleRoutes } from '../routes/schedules.ts';
@@ -39,10 +40,12 @@ export const scheduleHandlers: Handlers<typeof scheduleRoutes> = {
     return { items: [...(await client.schedules.runs(params.name, query))] };
   },
   triggerSchedule({ params, body, caller }, { client }) {
-    return client.schedules.trigger(params.name, { ...body, actor: actorOf(caller, body.actor) });
+    const actor = actorOf(caller, body.actor);
+    return client.schedules.trigger(params.name, withAttempt({ ...body, actor }));
   },
   backfillSchedule({ params, body, caller }, { client }) {
-    return client.schedules.backfill(params.name, { ...body, actor: actorOf(caller, body.actor) });
+    const actor = actorOf(caller, body.actor);
+    return client.schedules.backfill(params.name, withAttempt({ ...body, actor }));
   },
 };
 

@@ -1,5 +1,6 @@
 import type { z } from 'zod';
 import type { TaskRef } from '../../model/definition.ts';
+import { withAttempt } from '../../model/start-attempt.ts';
 import type { Handlers } from '../server-context.ts';
 import type { taskRequest, taskRoutes } from '../routes/tasks.ts';
 
@@ -10,13 +11,16 @@ export const taskHandlers: Handlers<typeof taskRoutes> = {
     return { id, created };
   },
   async runTasks({ body }, { client }) {
-    const handles = await client.runTasks(body.requests.map(toRequest));
+    const { requests, repeat } = body;
+    const handles = await client.runTasks(
+      requests.map((request) => toRequest({ ...request, repeat: request.repeat ?? repeat })),
+    );
     return { runs: handles.map(({ id, created }) => ({ id, created })) };
   },
 };
 
 function toRequest({ task, input, onFail, ...options }: z.output<typeof taskRequest>) {
-  return { task: taskWith(task, onFail), input, options };
+  return { task: taskWith(task, onFail), input, options: withAttempt(options) };
 }
 
 /** Returns a task by name. `onFail` comes from the caller, because the server has no definition of the task. */

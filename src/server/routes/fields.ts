@@ -67,6 +67,18 @@ export const admission = {
         'Moves the run with the key that has not started to `wait` from now, and replaces its input.',
     }),
 };
+/** Whether a request repeats one whose response was lost. */
+export const repeat = z.boolean().optional().meta({
+  description:
+    'Whether the call repeats one whose response was lost. If its instance was deleted since, it creates nothing.',
+});
+/** Which attempt of a call a request is. */
+export const attempt = {
+  startKey: z.string().min(8).max(100).optional().meta({
+    description: 'Random id of the call. A request that repeats it has the same one.',
+  }),
+  repeat,
+};
 /** What a start does if its id is taken. */
 export const onConflict = z.enum(['reject', 'useExisting', 'terminateExisting']).optional();
 /** The options of a start that decide what happens if its instance exists. */
@@ -75,6 +87,7 @@ export const startIdentity = {
   event: eventBody.optional(),
   onConflict,
   replaceKey: name.optional(),
+  ...attempt,
 };
 
 export const status: z.ZodType<InstanceStatus> = z

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import {
+  attempt,
   byId,
   cursor,
   done,
@@ -329,6 +330,7 @@ export const instanceRoutes = {
       input: z.unknown().optional(),
       reason: reason.optional(),
       actor: actor.optional(),
+      ...attempt,
     }),
     response: z.strictObject({ id: z.string() }),
   }),

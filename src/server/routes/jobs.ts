@@ -13,6 +13,7 @@ import {
   time,
   name,
   reason,
+  repeat,
   startSettings,
   tags,
   version,
@@ -52,6 +53,7 @@ export const newJob = z.strictObject({
   disposable: z.boolean().optional().meta({
     description: 'Whether the definition has a hook for results that the caller gave up.',
   }),
+  repeat,
   hasVariables: z.boolean().optional().meta({
     description: 'Whether the session has variables, which handlers read as `ctx.session`.',
   }),

@@ -8,6 +8,7 @@ import type {
 } from '../../client/managing/schedules.ts';
 import {
   actor,
+  attempt,
   byName,
   done,
   dedupe,
@@ -220,6 +221,7 @@ export const scheduleRoutes = {
       key: name.optional(),
       actor: actor.optional(),
       reason: reason.optional(),
+      ...attempt,
     }),
     response: z.strictObject({ id: z.string(), created: z.boolean() }),
   }),
@@ -236,6 +238,7 @@ export const scheduleRoutes = {
       dryRun: z.boolean().optional(),
       actor: actor.optional(),
       reason: reason.optional(),
+      ...attempt,
     }),
     response: backfilled,
   }),

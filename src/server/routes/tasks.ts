@@ -1,5 +1,15 @@
 import { z } from 'zod';
-import { admission, duration, id, json, onConflict, startSettings, time, name } from './fields.ts';
+import {
+  admission,
+  attempt,
+  duration,
+  id,
+  json,
+  onConflict,
+  startSettings,
+  time,
+  name,
+} from './fields.ts';
 import { route } from './route.ts';
 
 /** The options of a task run, including those that its definition would add. */
@@ -21,6 +31,7 @@ export const taskRequest = z.strictObject({
   id: id.optional(),
   onConflict,
   replaceKey: name.optional(),
+  ...attempt,
   ...taskRunFields,
 });
 
@@ -40,7 +51,7 @@ export const taskRoutes = {
     path: '/v1/tasks/batch',
     role: 'operate',
     summary: 'Starts up to 1,000 task runs. All are validated before the first one is created.',
-    body: z.strictObject({ requests: z.array(taskRequest).max(1_000) }),
+    body: z.strictObject({ requests: z.array(taskRequest).max(1_000), repeat: attempt.repeat }),
     response: z.strictObject({ runs: z.array(taskRun) }),
     bulk: true,
   }),
