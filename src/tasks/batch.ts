@@ -16,7 +16,8 @@ export interface BatchOptions {
   readonly max: number;
   /**
    * How long a worker gathers runs after the first one of a batch, at most one hour. The handler is called earlier if `max`
-   * runs are gathered. Default: 0, which calls the handler with the runs of one claim.
+   * runs are gathered, or as many as `concurrency.global` allows. Default: 0, which calls the handler with the runs of one
+   * claim.
    */
   readonly wait?: Duration | undefined;
 }

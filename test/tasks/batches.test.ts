@@ -210,6 +210,68 @@ describeEngine(
       expect(batches).toEqual([[1, 4]]);
     });
 
+    it('a batch that has as many runs as `global` allows starts without the rest of `wait`', async () => {
+      const batches: number[][] = [];
+      const handler = async (_ctx: unknown, runs: readonly NumberRun[]) => {
+        batches.push(runs.map(({ input }) => input));
+        return runs.map(({ input }) => input);
+      };
+      const batch = { max: 20, wait: '1h' };
+      const gather = task('gather', handler, { batch, concurrency: { global: 2 } });
+      const engine = await open();
+      const handles = await engine.client.runTasks(requestsOf(gather, [1, 2, 3, 4, 5, 6]));
+      await engine.startWorker({ tasks: [gather] });
+      expect(await outcomesOf(handles)).toEqual([1, 2, 3, 4, 5, 6]);
+      expect(batches.map((one) => one.length)).toEqual([2, 2, 2]);
+    });
+
+    it('a batch below `global` gathers for `wait`, and perWorker counts batches', async () => {
+      const sizes: number[] = [];
+      let running = 0;
+      let most = 0;
+      const gather = task(
+        'gather',
+        async (_ctx, runs: readonly NumberRun[]) => {
+          running += 1;
+          most = Math.max(most, running);
+          sizes.push(runs.length);
+          await new Promise((resolve) => setTimeout(resolve, 20));
+          running -= 1;
+          return runs.map(({ input }) => input);
+        },
+        { batch: { max: 3, wait: 300 }, concurrency: { global: 8, perWorker: 1 } },
+      );
+      const engine = await open();
+      const handles = await engine.client.runTasks(requestsOf(gather, [1, 2, 3, 4, 5, 6, 7]));
+      await engine.startWorker({ tasks: [gather] });
+      expect(await outcomesOf(handles)).toEqual([1, 2, 3, 4, 5, 6, 7]);
+      expect(sizes).toEqual([3, 3, 1]);
+      expect(most).toBe(1);
+    });
+
+    it('a batch that gathers holds its places, and frees them when its handler returns', async () => {
+      const gate = makeGate();
+      const gather = task(
+        'gather',
+        async (_ctx, runs: readonly NumberRun[]) => {
+          await gate.opened;
+          return runs.map(({ input }) => input);
+        },
+        { batch: { max: 2, wait: '1h' }, concurrency: { global: 3 } },
+      );
+      const { client } = await open({ tasks: [gather] });
+      const handles = await client.runTasks(requestsOf(gather, [1, 2, 3, 4]));
+      const figures = async () => {
+        const found = await client.limits.get('gather');
+        return [found?.running, found?.waiting];
+      };
+      // Two runs in the handler, one in the next batch.
+      await expect.poll(figures).toEqual([3, 1]);
+      gate.open();
+      expect(await outcomesOf(handles)).toEqual([1, 2, 3, 4]);
+      await expect.poll(figures).toEqual([0, 0]);
+    });
+
     it('a stop hands gathered runs back unstarted', async () => {
       const attempts: number[] = [];
       const define = (wait: number | string) =>

@@ -199,11 +199,13 @@ type TaskLimits = Pick<WorkHandler, 'limiter' | 'batch'>;
 
 /** The limits of a task in this worker. With batches, its concurrency counts calls of the handler. */
 function toTaskLimits(definition: TaskDefinition): TaskLimits {
-  const { name: task, batch, concurrency: { perWorker } = {}, circuitBreaker } = definition;
+  const { name: task, batch, concurrency: { perWorker, global } = {}, circuitBreaker } = definition;
   const names = [taskActivityName(task)];
   if (batch === undefined)
     return { limiter: WorkLimiter.of({ task, names, concurrency: perWorker, circuitBreaker }) };
-  const { max, waitMs } = batch;
+  const { waitMs } = batch;
+  // A batch with `global` runs holds every place: it would wait for runs that cannot be claimed.
+  const max = Math.min(batch.max, global ?? Infinity);
   const breaker = WorkLimiter.of({ task, circuitBreaker });
   const concurrency = perWorker ?? Infinity;
   const call: WorkBatch['call'] = (context, runs) => batch.handler(context, runs);
