@@ -266,6 +266,27 @@ it('the first run with a key of a definition waits for a transaction that enqueu
   expect(await provider.createTasks([laneTask('later', 'l')])).toMatchObject([{ kind: 'created' }]);
 });
 
+it('the declarations of the last 1,000 builds of a definition are kept', async () => {
+  const { url, open } = await temporaryStore();
+  const provider = await open({ listen: false });
+  await declare(provider, { global: 1 });
+  await querySql(
+    url,
+    `INSERT INTO perdure.declared_limits (definition_key, build_id, limits, first_at)
+     SELECT (SELECT definition_key FROM perdure.limits), 'build ' || n, '{}', 0 FROM generate_series(1, 1200) AS n`,
+  );
+  const definitions = [{ kind: 'task', name: 'task', limits: { global: 1 } }] as const;
+  await provider.declareLimits({ buildId: 'last', definitions });
+  const rows = await querySql<{ build: string }>(
+    url,
+    'SELECT build_id AS build FROM perdure.declared_limits',
+  );
+  const builds = rows.map(({ build }) => build);
+  expect(builds).toHaveLength(1_000);
+  expect(builds).toContain('last');
+  expect(builds).not.toContain('build');
+});
+
 it('claims delete the lanes of an orchestration whose instances have ended or were stopped', async () => {
   const { url, open } = await temporaryStore();
   const provider = await open({ listen: false });

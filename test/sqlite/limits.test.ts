@@ -42,6 +42,26 @@ it('a claim ends a bounded number of the expired runs of a lane, and the next cl
   expect(expired.get()).toBe(3_000);
 });
 
+it('the declarations of the last 1,000 builds of a definition are kept', async () => {
+  const { provider, db } = await openStore();
+  const declare = (buildId: string) =>
+    provider.declareLimits({
+      buildId,
+      definitions: [{ kind: 'task', name: 'task', limits: { global: 1 } }],
+    });
+  await declare('first');
+  const writer = new Database(db.name);
+  writer.exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1200)
+    INSERT INTO declared_limits (definition_key, build_id, limits, first_at)
+    SELECT (SELECT definition_key FROM limits), 'build ' || i, '{}', 0 FROM n`);
+  writer.close();
+  await declare('last');
+  const builds = db.prepare('SELECT build_id FROM declared_limits').pluck().all();
+  expect(builds).toHaveLength(1_000);
+  expect(builds).toContain('last');
+  expect(builds).not.toContain('first');
+});
+
 it('a lane whose expired runs are left for the next claim does not hold up other lanes', async () => {
   const { provider, clock } = await openStore();
   const runs = Array.from({ length: 1_500 }, (_, n) =>

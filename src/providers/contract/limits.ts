@@ -235,7 +235,9 @@ export interface LimitStore {
    * A provider must, per definition:
    * - make them effective, and list them (limit/is-declared-and-listed)
    * - use the declaration of the build that declared the definition first at the latest time, and return builds with
-   *   other limits; a repeat of a build replaces its own declaration (limit/the-newest-build-wins)
+   *   other limits, at least of the declaring build and of the 10 newest ones; a repeat of a build replaces its own
+   *   declaration and keeps its rank, unless 1,000 builds are newer (limit/the-newest-build-wins,
+   *   limit/a-much-older-build-does-not-win-back)
    * - accept a declaration without limits, which stores nothing for a definition that is not limited
    *   (limit/a-newer-build-can-remove-it, limit/a-declaration-without-limits-stores-nothing)
    * - reject figures out of range, changing nothing, and apply the largest valid ones (limit/bad-figures-are-rejected,

@@ -30,8 +30,10 @@ const maxPeriodMs = 2_678_400_000;
 const maxKeyLength = 255;
 /** Maximum weight of a lane. */
 const maxWeight = 100;
-/** Declarations that are kept per definition. */
-export const keptDeclarations = 10;
+/** Declarations that are kept per definition, for their rank. The build of a deleted one would count as the newest. */
+export const keptDeclarations = 1_000;
+/** The newest declarations of a definition that are compared with those of a build that declares limits. */
+export const comparedDeclarations = 10;
 
 // One item of a lane with weight 1. Divisible by many weights, so that shares stay exact.
 const quantum = 720_720;

@@ -347,6 +347,17 @@ export const brokenLimits: readonly BrokenProvider[] = [
     }),
   },
   {
+    fault: 'the rank of a build is lost after ten newer ones',
+    rejectedBy: 'limit/a-much-older-build-does-not-win-back',
+    override: ({ provider, db }) => ({
+      declareLimits(request) {
+        db.exec(`DELETE FROM declared_limits WHERE declaration_key NOT IN (
+          SELECT declaration_key FROM declared_limits ORDER BY declaration_key DESC LIMIT 10)`);
+        return provider.declareLimits(request);
+      },
+    }),
+  },
+  {
     fault: 'a declaration replaces the figures of an operator',
     rejectedBy: 'limit/an-operator-sets-single-figures',
     override: ({ provider, db }) => ({

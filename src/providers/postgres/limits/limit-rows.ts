@@ -1,6 +1,7 @@
 import type { LimitOverride, Limits, LimitDeclaration } from '../../contract/limits.ts';
 import {
   chooseDeclaration,
+  comparedDeclarations,
   gcraOf,
   keptDeclarations,
   latestTat,
@@ -103,7 +104,7 @@ export class LimitRows {
     await tx.execute(...declare({ definitionKey, buildId, limits: text, now }));
     await tx.execute(...forget({ definitionKey }));
     const declared = await tx.query<{ buildId: string; firstAt: number; limits: string }>(
-      ...selectDeclared({ definitionKey }),
+      ...selectDeclared({ definitionKey, buildId }),
     );
     const { chosen, contradictions } = chooseDeclaration(
       declared.map((one) => ({ ...one, limits: JSON.parse(one.limits) as Limits })),
@@ -211,11 +212,15 @@ function statements(schema: string) {
     ),
     selectDeclared: prepare(
       'perdure_select_declared_limits',
-      { definitionKey },
+      { definitionKey, buildId: one<string>('text') },
       ({
         definitionKey,
+        buildId,
       }) => `SELECT build_id AS "buildId", first_at AS "firstAt", limits FROM ${declared}
-        WHERE definition_key = ${definitionKey} ORDER BY declaration_key DESC`,
+        WHERE definition_key = ${definitionKey} AND (build_id = ${buildId} OR declaration_key = ANY (ARRAY(
+          SELECT declaration_key FROM ${declared} WHERE definition_key = ${definitionKey}
+          ORDER BY declaration_key DESC LIMIT ${comparedDeclarations})))
+        ORDER BY declaration_key DESC`,
     ),
     forget: prepare(
       'perdure_forget_declared_limits',

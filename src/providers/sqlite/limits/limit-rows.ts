@@ -1,7 +1,12 @@
 import type Database from 'better-sqlite3';
 import type { LimitOverride, Limits } from '../../contract/limits.ts';
 import { callsOf } from './lane-rows.ts';
-import { keptDeclarations, limitsText, type Declaration } from '../../rules/limits.ts';
+import {
+  comparedDeclarations,
+  keptDeclarations,
+  limitsText,
+  type Declaration,
+} from '../../rules/limits.ts';
 import { limitTriggers } from './limit-triggers.ts';
 
 /** The limits of a definition with the state that a claim needs. */
@@ -104,11 +109,14 @@ export class LimitRows {
     );
     this.#freed = db.prepare<[], number>('SELECT sum(freed) FROM limits').pluck();
     this.#selectDeclarations = db.prepare<
-      [number],
+      [{ definitionKey: number; buildId: string }],
       { buildId: string; firstAt: number; limits: string }
     >(
       `SELECT build_id AS buildId, first_at AS firstAt, limits FROM declared_limits
-       WHERE definition_key = ? ORDER BY declaration_key DESC`,
+       WHERE definition_key = :definitionKey AND (build_id = :buildId OR declaration_key IN (
+         SELECT declaration_key FROM declared_limits WHERE definition_key = :definitionKey
+         ORDER BY declaration_key DESC LIMIT ${comparedDeclarations}))
+       ORDER BY declaration_key DESC`,
     );
     this.#declare = db.prepare<[number, string, string, number]>(
       `INSERT INTO declared_limits (definition_key, build_id, limits, first_at) VALUES (?, ?, ?, ?)
@@ -199,10 +207,10 @@ export class LimitRows {
     return hasFreed;
   }
 
-  /** The declarations of a definition, newest first. */
-  declarations(definitionKey: number): readonly Declaration[] {
+  /** The newest declarations of a definition and the one of a build, newest first. */
+  declarations(definitionKey: number, buildId: string): readonly Declaration[] {
     return this.#selectDeclarations
-      .all(definitionKey)
+      .all({ definitionKey, buildId })
       .map(({ limits, ...others }) => ({ ...others, limits: this.#parse(limits) }));
   }
 

@@ -72,7 +72,9 @@ function declare(
   const definitionKey = definitions.intern(kind, name, null);
   ensure(store, scope, kind, definitionKey);
   limitRows.declare(definitionKey, buildId, limits, scope.now);
-  const { chosen, contradictions } = chooseDeclaration(limitRows.declarations(definitionKey));
+  const { chosen, contradictions } = chooseDeclaration(
+    limitRows.declarations(definitionKey, buildId),
+  );
   const declaredBy = chosen?.buildId ?? buildId;
   const { override } = limitRows.sources(definitionKey);
   const sources = { declared: chosen?.limits ?? limits, declaredBy, override };

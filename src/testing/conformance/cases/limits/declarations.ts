@@ -118,6 +118,19 @@ export const limitDeclarations: Capability = {
       },
     },
     {
+      id: 'limit/a-much-older-build-does-not-win-back',
+      title: 'a build that declares its limits again after 20 newer builds does not win',
+      async run(store) {
+        await declare(store, { global: 1 }, 'old');
+        for (let build = 1; build <= 20; build += 1) {
+          await declare(store, { global: 2 }, `build ${build}`);
+        }
+        const again = await declare(store, { global: 1 }, 'old');
+        assert.deepEqual([again.effective, again.declaredBy], [{ global: 2 }, 'build 20']);
+        assert.deepEqual(again.contradictions, [{ buildId: 'old', limits: { global: 1 } }]);
+      },
+    },
+    {
       id: 'limit/a-newer-build-can-remove-it',
       title: 'a newer build without limits removes those of the code',
       async run(store) {
