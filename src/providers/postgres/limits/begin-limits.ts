@@ -56,7 +56,8 @@ const maxBegun = 1_000;
  * that can run the orchestration admits waiting instances while places are free. Triggers free the place of an instance
  * that ends or is deleted.
  *
- * An instance that began before its definition was limited, or that was retried, takes a place even if none is free.
+ * An instance that began before its definition was limited, or that was retried or replaced, takes a place even if none is
+ * free.
  *
  * The claim that finds a lane without places and without waiting instances deletes it.
  *
