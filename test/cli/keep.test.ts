@@ -1,5 +1,5 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { openCliStore, sync, waiting, type CliStore } from './helpers/cli-store.ts';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { hello, openCliStore, sync, waiting, type CliStore } from './helpers/cli-store.ts';
 import { cliOf, type TargetCli } from './helpers/targets.ts';
 
 let opened: CliStore;
@@ -166,25 +166,77 @@ describe.each(['store', 'server'] as const)('over a %s', (kind) => {
   });
 });
 
-describe('retention run', () => {
-  it('deletes what the policies of a worker no longer keep, after a confirmation', async () => {
+describe.each(['store', 'server'] as const)('retention run over a %s', (kind) => {
+  let cli: TargetCli;
+  beforeAll(async () => {
+    cli = cliOf(opened, kind);
     const { client } = opened.perdure;
-    const cli = cliOf(opened, 'store');
-    const handle = await client.start('hello', 1, { id: 'old' });
-    await handle.result();
+    if ((await client.retention.status()).policies !== null) return;
     const worker = await opened.perdure.startWorker({
-      orchestrations: [],
-      activities: [],
       tasks: [sync],
-      retention: { policies: [{ names: 'nothing', keepFor: '1h' }] },
+      retention: { policies: [{ names: hello.name, statuses: 'completed', keepFor: 1 }] },
     });
-    await expect.poll(async () => (await client.retention.status()).policies).not.toBeNull();
+    await vi.waitUntil(async () => (await client.retention.status()).policies !== null, 20_000);
     await worker.stop();
-    expect(await cli.json(['retention', 'run', '--dry-run'])).toMatchObject({ outcome: 'done' });
+  });
+
+  /** Starts an instance that the policy no longer keeps. */
+  const startOld = async (name: string): Promise<string> => {
+    const id = `${name}-${kind}`;
+    await (await opened.perdure.client.start(hello, 1, { id })).result();
+    return id;
+  };
+  const exists = async (id: string) => (await opened.perdure.client.get(id)) !== undefined;
+
+  it('deletes what the policies of a worker no longer keep, after a confirmation', async () => {
+    const id = await startOld('old');
+    expect(await cli.json(['retention', 'run', '--dry-run'])).toMatchObject({
+      outcome: 'done',
+      deleted: { instancesDeleted: 1 },
+    });
     expect(await cli.run(['retention', 'run'])).toMatchObject({ code: 4 });
+    expect(await exists(id)).toBe(true);
     const { code, stdout } = await cli.run(['retention', 'run', '--yes']);
     expect(code).toBe(0);
-    expect(stdout).toMatch(/^deleted +0 instances/m);
-    expect((await cli.run(['retention'])).stdout).toMatch(/nothing: keep for 1h/);
+    expect(stdout).toMatch(/^deleted +1 instance, /m);
+    expect(await exists(id)).toBe(false);
+    expect((await cli.run(['retention'])).stdout).toMatch(/hello completed: keep for 1ms/);
+  });
+
+  it('draws a progress bar at a terminal', async () => {
+    const id = await startOld('bar');
+    const { code, stderr } = await cli.run(['retention', 'run', '--yes'], { columns: 80 });
+    expect(code).toBe(0);
+    expect(stderr).toContain('deleting [');
+    expect(stderr).toContain('0 of 1');
+    expect(await exists(id)).toBe(false);
+  });
+
+  it('Ctrl-C ends it with 130, and the standard error is one JSON document', async () => {
+    const id = await startOld('interrupted');
+    const signal = AbortSignal.abort();
+    const text = await cli.run(['retention', 'run', '--yes'], { signal });
+    expect(text).toMatchObject({
+      code: 130,
+      stderr: expect.stringMatching(/^Interrupted\.\nRun `perdure retention run .*` again: /),
+    });
+    const json = await cli.run(['retention', 'run', '--yes', '--json'], { signal });
+    expect(json.code).toBe(130);
+    expect(JSON.parse(json.stderr)).toMatchObject({ error: { code: 'INTERRUPTED' } });
+    if (kind === 'store') expect(json.json).toMatchObject({ outcome: 'stopped' });
+    expect(await exists(id)).toBe(true);
+    // At a terminal, after the bar was drawn.
+    const controller = new AbortController();
+    const stopped = await cli.run(['retention', 'run', '--yes'], {
+      columns: 80,
+      signal: controller.signal,
+      onMessage: (message) => {
+        if (message.includes('deleting [')) controller.abort();
+      },
+    });
+    expect(stopped).toMatchObject({ code: 130 });
+    expect(stopped.stderr).toContain('Interrupted.');
+    expect((await cli.run(['retention', 'run', '--yes'])).code).toBe(0);
+    expect(await exists(id)).toBe(false);
   });
 });

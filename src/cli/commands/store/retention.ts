@@ -1,7 +1,9 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { ClientSurface } from '../../../client/client.ts';
 import type { RetentionReport } from '../../../management/retention-records.ts';
 import type { RetentionPolicy } from '../../../management/retention-policy.ts';
 import { readAudit } from '../../audit-options.ts';
-import { CliError } from '../../cli-error.ts';
+import { CliError, interrupted } from '../../cli-error.ts';
 import type { Call, ExitCode } from '../../command.ts';
 import { hint } from '../../hint.ts';
 import { countOf, formatAge, formatDuration } from '../../text/format.ts';
@@ -65,15 +67,65 @@ export async function sweep(call: Call): Promise<ExitCode> {
   if (!dryRun && !options.flag('yes')) {
     await terminal.confirm('Delete all instances whose time of retention has passed');
   }
-  const signal = terminal.interrupted;
-  const report = await client.retention.run({ dryRun, actor: readAudit(call).actor, signal });
+  const report = await runSweep(call, client, dryRun).catch((error: unknown) => {
+    throw terminal.interrupted.aborted ? stopped() : error;
+  });
   if (report === null) {
     throw new CliError(4, 'REFUSED', 'Another sweep is running. Nothing was changed.');
   }
   if (json) writeJson(terminal.stdout, report);
   else writeFields(terminal.stdout, reportFields(report));
-  if (report.outcome === 'stopped') return 130;
+  if (report.outcome === 'stopped') throw stopped();
   return report.outcome === 'done' ? 0 : 1;
+}
+
+function stopped(): CliError {
+  return interrupted(
+    'Interrupted.',
+    'Run `perdure retention run` again: the next sweep continues.',
+  );
+}
+
+const pollMs = 500;
+
+/** Runs a sweep with a bar. A sweep reports no progress, so the bar follows the number of instances in the store. */
+async function runSweep(
+  call: Call,
+  client: ClientSurface,
+  dryRun: boolean,
+): Promise<RetentionReport | null> {
+  const { terminal } = call;
+  const { retention } = client;
+  const signal = terminal.interrupted;
+  const options = { actor: readAudit(call).actor, signal };
+  if (dryRun || !terminal.stderr.isTTY) return retention.run({ ...options, dryRun });
+  const [preview, before] = await Promise.all([
+    retention.run({ ...options, dryRun: true }),
+    countInstances(client),
+  ]);
+  const total = preview?.deleted.instancesDeleted ?? 0;
+  const bar = terminal.progress('deleting');
+  bar.update(0, total);
+  const ended = new AbortController();
+  const following = (async () => {
+    for (;;) {
+      await delay(pollMs, undefined, { signal: ended.signal });
+      const deleted = before - (await countInstances(client));
+      bar.update(Math.min(Math.max(deleted, 0), total), total);
+    }
+  })().catch(() => undefined); // The sweep reports the error.
+  try {
+    return await retention.run(options);
+  } finally {
+    ended.abort();
+    await following;
+    bar.end();
+  }
+}
+
+async function countInstances(client: ClientSurface): Promise<number> {
+  const { instances } = await client.systemMetrics();
+  return Object.values(instances).reduce((sum, count) => sum + count, 0);
 }
 
 function reportFields(
