@@ -1,6 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Command } from '../../src/cli/command.ts';
+import { forEachInstance } from '../../src/cli/commands/steer/each-instance.ts';
+import type { ReportedError } from '../../src/cli/exit-codes.ts';
+import { failedSchema } from '../../src/cli/schemas.ts';
 import type { BulkResult } from '../../src/management/bulk-call.ts';
 import { counting, failing, openCliStore, waiting, type CliStore } from './helpers/cli-store.ts';
+import { runCli } from './helpers/run-cli.ts';
 import { cliOf, expectSchema, type TargetCli } from './helpers/targets.ts';
 
 let opened: CliStore;
@@ -135,6 +140,33 @@ describe.each(['store', 'server'] as const)('over a %s', (kind) => {
     );
   });
 
+  it('with --json, --max writes nothing to the standard error: the document has the cursor', async () => {
+    await startMany(3, tagOf('max-json'));
+    const argv = ['cancel', ...filterOf('max-json'), '--yes', '--max', '2'];
+    const result = await cli.json<BulkResult>(argv);
+    expect(result).toMatchObject({ matched: 2, done: false, cursor: expect.any(String) });
+  });
+
+  it('with --json, Ctrl-C writes one document to the standard error, with the command that continues', async () => {
+    await startMany(3, tagOf('ctrl-json'));
+    const argv = ['cancel', ...filterOf('ctrl-json'), '--yes', '--json'];
+    const stopped = await cli.run(argv, { signal: AbortSignal.abort() });
+    expect(stopped.code).toBe(130);
+    const { error } = JSON.parse(stopped.stderr) as { error: ReportedError };
+    expect(failedSchema.safeParse({ error }).success).toBe(true);
+    expect(error).toMatchObject({ exitCode: 130, code: 'INTERRUPTED' });
+    expect(error.message).toBe(
+      'Interrupted. 0 instances visited so far: 0 canceled or canceling, 0 refused.',
+    );
+    const [, cursor = ''] =
+      /^Continue with: perdure cancel .* --cursor (\S+)$/.exec(error.next ?? '') ?? [];
+    expect(stopped.json).toMatchObject({ done: false, cursor });
+    expect(await cli.json([...argv.slice(0, -1), '--cursor', cursor])).toMatchObject({
+      changed: 3,
+      done: true,
+    });
+  });
+
   it.each(['0', '-1', '1.5'])('rejects --max %s, also in a dry run', async (max) => {
     for (const more of ['--dry-run', '--yes']) {
       const argv = ['cancel', '--name', 'waiting', `--max=${max}`, more];
@@ -221,6 +253,52 @@ describe('a dry run and a confirmation', () => {
       ],
     });
     expect((await client.get('grows-0'))?.cancel).toBeUndefined();
+  });
+});
+
+describe('an action on ids that Ctrl-C ends', () => {
+  /** Runs an action on three ids. The signal arrives during the second one, which does not end. */
+  const runInterrupted = (argv: readonly string[]) => {
+    const controller = new AbortController();
+    const apply = async (id: string): Promise<{ readonly status: string }> => {
+      if (id === 'a') return { status: 'canceled' };
+      controller.abort();
+      return new Promise(() => undefined);
+    };
+    const command: Command = {
+      name: 'act',
+      group: 'steer',
+      summary: 'Act',
+      operands: [{ name: 'id', summary: 'Ids', many: true }],
+      options: [],
+      examples: [],
+      needs: 'none',
+      access: 'write',
+      handlesInterrupt: true,
+      load: async () => ({
+        run: (call) =>
+          forEachInstance(call, call.operands, { apply, text: ({ status }) => status }),
+      }),
+    };
+    return runCli(['act', 'a', 'b', 'c', ...argv], {
+      commands: [command],
+      signal: controller.signal,
+    });
+  };
+
+  it('prints the finished ids', async () => {
+    expect(await runInterrupted([])).toMatchObject({
+      code: 130,
+      stdout: 'a  canceled\n',
+      stderr: 'Interrupted.\n',
+    });
+  });
+
+  it('with --json, prints the finished items, and one document to the standard error', async () => {
+    const { code, json, stderr } = await runInterrupted(['--json']);
+    expect(code).toBe(130);
+    expect(json).toEqual({ items: [{ id: 'a', status: 'canceled' }] });
+    expect(JSON.parse(stderr)).toMatchObject({ error: { code: 'INTERRUPTED', exitCode: 130 } });
   });
 });
 

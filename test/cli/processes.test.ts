@@ -106,7 +106,7 @@ describe('the program perdure', () => {
     expect(code).toBe(130);
     expect(done).toBeLessThan(count);
     const [, visited, cursor] =
-      /^([\d,]+) instances? visited so far: .*\nContinue with: perdure cancel --name unregistered --yes --cursor (\S+)\n/.exec(
+      /^Interrupted\. ([\d,]+) instances? visited so far: .*\nContinue with: perdure cancel --name unregistered --yes --cursor (\S+)\n/.exec(
         stderr,
       ) ?? [];
     expect(Number(visited?.replace(',', ''))).toBe(canceled.get());

@@ -120,8 +120,10 @@ describe('the choice of a target', () => {
     expect(stderr).toContain(text);
   });
 
-  it('a password in --store gives a warning, and no message contains it', async () => {
-    const url = 'postgres://app:secret-4711@127.0.0.1:1/db';
+  it.each([
+    'postgres://app:secret-4711@127.0.0.1:1/db',
+    'postgres://127.0.0.1:1/db?user=app&password=secret-4711',
+  ])('a password in --store %s gives a warning, and no message contains it', async (url) => {
     const { code, stderr } = await runCli(['list', '--store', url]);
     expect(code).toBe(5);
     expect(stderr).toContain('Use PERDURE_STORE or a profile.');
@@ -296,6 +298,19 @@ describe('PostgreSQL', () => {
       expect((await cli.run(['list', '--status', 'canceled'])).stdout).toContain(`${id}-2`);
       expect((await cli.run(['history', id])).stdout).toContain('executionCompleted');
       expect((await cli.run(['delete', id, '--yes'])).code).toBe(0);
+    }
+    const { password } = new URL(postgres.store);
+    for (const store of [['--store', postgres.store], [`--store=${postgres.store}`]]) {
+      // The command that continues an interrupted operation.
+      await postgres.perdure.client.start('unregistered', undefined);
+      const argv = ['cancel', '--name', 'unregistered', '--yes', ...store];
+      const { code, stderr } = await runCli(argv, { signal: AbortSignal.abort() });
+      expect(code).toBe(130);
+      expect(stderr).toMatch(
+        /^Set PERDURE_STORE to the URL of the option --store first\. Continue with: perdure cancel .*--store[ =]"\$PERDURE_STORE" --cursor/m,
+      );
+      expect(password).not.toBe('');
+      expect(stderr).not.toContain(password);
     }
     const argv = ['list', '--store', postgres.store, '--schema', 'other'];
     const missing = await runCli(argv);

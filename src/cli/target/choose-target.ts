@@ -210,7 +210,7 @@ function readToken(file: string): string {
 
 /** Other users of the machine can read the arguments of a process. */
 function warnAboutPassword(store: string, { stderr }: Terminal): void {
-  if (!/^[a-z+]+:\/\/[^/@]*:[^/@]+@/i.test(store)) return;
+  if (!/^[a-z+]+:\/\/(?:[^/@]*:[^/@]+@|.*[?&]password=)/i.test(store)) return;
   stderr.write(
     `${stderr.style('yellow', 'warning:')} --store has a password, which other users of this machine can read. Use PERDURE_STORE or a profile.\n`,
   );

@@ -1,5 +1,6 @@
 import type { Command, ParsedOptions } from '../command.ts';
 import { targetOptions } from '../shared-options.ts';
+import { isSecretUrl } from './secret-url.ts';
 import { shellLine } from './shell-line.ts';
 
 const suggested = /`perdure (?!init|replay|token|completion|help|version)([^`]*?)( -- [^`]*)?`/g;
@@ -13,8 +14,7 @@ export function withTarget(
     const value = options.text(name);
     return value === undefined ? [] : [`--${name}`, value];
   });
-  // A URL with a password must not be repeated.
-  if (words.length === 0 || words.some((word) => /^[a-z+]+:\/\/[^/]*@/i.test(word))) return text;
+  if (words.length === 0 || words.some(isSecretUrl)) return text;
   return text.replaceAll(suggested, (whole, line: string, id: string | undefined) =>
     line.includes('--help') ? whole : `\`perdure ${line} ${shellLine(words)}${id ?? ''}\``,
   );

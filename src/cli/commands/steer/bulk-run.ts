@@ -3,12 +3,14 @@ import type { BulkOptions, BulkProgress } from '../../../client/managing/bulk.ts
 import type { BulkResult } from '../../../management/bulk-call.ts';
 import type { InstanceStatus } from '../../../model/status.ts';
 import { readAudit } from '../../audit-options.ts';
-import { interrupted, usage } from '../../cli-error.ts';
+import { CliError, interrupted, usage } from '../../cli-error.ts';
 import type { Call, ExitCode, Terminal } from '../../command.ts';
+import { reportOf } from '../../exit-codes.ts';
 import { hasFilter, readFilter } from '../../filter-options.ts';
-import { shellLine } from '../../text/shell-line.ts';
 import { clean, countOf, formatCount } from '../../text/format.ts';
 import { writeJson } from '../../text/json.ts';
+import { isSecretUrl } from '../../text/secret-url.ts';
+import { shellLine } from '../../text/shell-line.ts';
 
 /** An action on all instances that match a filter. */
 export interface BulkCommand {
@@ -126,9 +128,8 @@ async function follow(
       },
     });
   } catch (error) {
-    bar.end();
-    if (last?.cursor !== undefined) reportPosition(call, bulk, last, last.cursor);
-    throw error;
+    const failed = terminal.interrupted.aborted ? interrupted() : error;
+    throw last?.cursor === undefined ? failed : withPosition(failed, call, bulk, last, last.cursor);
   } finally {
     bar.end();
   }
@@ -144,8 +145,15 @@ function report(call: Call, bulk: BulkCommand, result: BulkResult): ExitCode {
   }
   if (!json) reportRefusals(terminal, result);
   if (result.done || result.cursor === undefined) return refused > 0 ? 4 : 0;
-  reportPosition(call, bulk, { ...result, refused }, result.cursor);
-  if (terminal.interrupted.aborted) throw interrupted();
+  const visited = { ...result, refused };
+  if (terminal.interrupted.aborted) {
+    throw withPosition(interrupted(), call, bulk, visited, result.cursor);
+  }
+  // The JSON document has the counts and the cursor.
+  if (!json) {
+    const { stderr } = terminal;
+    stderr.write(`${position(bulk, visited)}\n${clean(continuation(call, result.cursor))}\n`);
+  }
   return refused > 0 ? 4 : 0;
 }
 
@@ -158,17 +166,49 @@ function reportRefusals({ stderr }: Terminal, { refused, refusedMore }: BulkResu
   if (refusedMore > 0) stderr.write(`and ${formatCount(refusedMore)} more were refused.\n`);
 }
 
-/** Writes how far an operation came, and the command that continues it. */
-function reportPosition(
-  { argv, terminal: { stderr } }: Call,
-  { done }: BulkCommand,
-  { matched, changed, refused }: { matched: number; changed: number; refused: number },
+interface Visited {
+  readonly matched: number;
+  readonly changed: number;
+  readonly refused: number;
+}
+
+/** Adds to an error how far the operation came, and the command that continues it. */
+function withPosition(
+  error: unknown,
+  call: Call,
+  bulk: BulkCommand,
+  visited: Visited,
   cursor: string,
-): void {
+): CliError {
+  const { exitCode, code, message, next } = reportOf(error);
+  const steps = [...(next === undefined ? [] : [next]), continuation(call, cursor)];
+  return new CliError(exitCode, code, `${message} ${position(bulk, visited)}`, steps.join(' '));
+}
+
+function position({ done }: BulkCommand, { matched, changed, refused }: Visited): string {
+  return `${countOf(matched, 'instance')} visited so far: ${formatCount(changed)} ${done}, ${formatCount(refused)} refused.`;
+}
+
+/** The variables that have the URLs of options in the place of a command. */
+const variables: Readonly<Record<string, string>> = {
+  '--store': 'PERDURE_STORE',
+  '--server': 'PERDURE_SERVER',
+};
+
+/** The command that continues an operation. A URL with a password is not repeated. */
+function continuation({ argv }: Call, cursor: string): string {
+  const notes: string[] = [];
   const rest = withoutCursor(argv);
-  stderr.write(
-    `${countOf(matched, 'instance')} visited so far: ${formatCount(changed)} ${done}, ${formatCount(refused)} refused.\nContinue with: ${shellLine(['perdure', ...rest, '--cursor', cursor])}\n`,
-  );
+  const words = rest.map((word, index) => {
+    const [, inline, value = word] = /^(--[a-z]+)=(.*)$/s.exec(word) ?? [];
+    const option = inline ?? rest[index - 1] ?? '';
+    const variable = variables[option];
+    if (variable === undefined || !isSecretUrl(value)) return shellLine([word]);
+    notes.push(`Set ${variable} to the URL of the option ${option} first. `);
+    return `${inline === undefined ? '' : `${inline}=`}"$${variable}"`;
+  });
+  const line = ['perdure', ...words, '--cursor', shellLine([cursor])].join(' ');
+  return `${notes.join('')}Continue with: ${line}`;
 }
 
 function withoutCursor(argv: readonly string[]): readonly string[] {

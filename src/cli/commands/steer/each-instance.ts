@@ -28,6 +28,14 @@ export async function forEachInstance<Result extends object>(
   const { terminal, json } = call;
   const { stdout, stderr } = terminal;
   const outcomes: Outcome[] = [];
+  const writeItems = (): void => {
+    const items = outcomes.map(({ id, result, error }) => ({
+      id,
+      ...result,
+      ...(error !== undefined && { error }),
+    }));
+    if (json) writeJson(stdout, { items });
+  };
   for (const id of new Set(ids)) {
     try {
       const result = await orInterrupted(action.apply(id), terminal.interrupted);
@@ -35,7 +43,10 @@ export async function forEachInstance<Result extends object>(
       if (!json) stdout.write(`${clean(id)}  ${clean(action.text(result))}\n`);
     } catch (error) {
       const reported = reportOf(error);
-      if (reported.exitCode === 130) throw error;
+      if (reported.exitCode === 130) {
+        writeItems();
+        throw error;
+      }
       outcomes.push({ id, error: reported });
       if (json) continue;
       stderr.write(`${stderr.style('red', 'error:')} ${clean(reported.message)}\n`);
@@ -44,13 +55,6 @@ export async function forEachInstance<Result extends object>(
       }
     }
   }
-  if (json) {
-    const items = outcomes.map(({ id, result, error }) => ({
-      id,
-      ...result,
-      ...(error !== undefined && { error }),
-    }));
-    writeJson(stdout, { items });
-  }
+  writeItems();
   return outcomes.find(({ error }) => error !== undefined)?.error?.exitCode ?? 0;
 }
