@@ -57,6 +57,30 @@ describe('migrate()', () => {
     expect(await tables()).toContain('instances');
   });
 
+  it('payloads are compressed with LZ4 where the server has it, and by its default elsewhere', async () => {
+    await migrate(client, target);
+    const { rows: settings } = await client.query<{ hasLz4: boolean }>(
+      `SELECT 'lz4' = ANY (enumvals) AS "hasLz4" FROM pg_settings WHERE name = 'default_toast_compression'`,
+    );
+    const { rows } = await client.query<{ name: string; method: string }>(
+      `SELECT relname || '.' || attname AS name, attcompression AS method FROM pg_attribute
+       JOIN pg_class ON pg_class.oid = attrelid WHERE relnamespace = 'perdure'::regnamespace AND relkind = 'r'
+         AND attname IN ('input', 'output', 'payload', 'reply') ORDER BY name`,
+    );
+    expect(rows.map(({ name }) => name)).toEqual([
+      'chunks.payload',
+      'history.payload',
+      'instances.input',
+      'instances.output',
+      'orchestrator_queue.payload',
+      'stream_chunks.payload',
+      'updates.reply',
+      'worker_queue.payload',
+    ]);
+    const expected = settings[0]?.hasLz4 === true ? 'l' : '';
+    expect(rows.map(({ method }) => method)).toEqual(rows.map(() => expected));
+  });
+
   it('migrate() restores the search path of the connection', async () => {
     const path = async () => (await client.query('SHOW search_path')).rows as unknown;
     const before = await path();
@@ -140,6 +164,7 @@ describe('migrate()', () => {
       ['start-keys', 'f42caa2c8042642f'],
       ['beginning', '5ee2e423bbeb6408'],
       ['deleted-starts', 'ddefaf38326ca06f'],
+      ['compression', '604dc79258def43b'],
     ]);
   });
 });

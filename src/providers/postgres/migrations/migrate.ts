@@ -22,6 +22,7 @@ import { limits } from './0011-limits.ts';
 import { startKeys } from './0012-start-keys.ts';
 import { beginning } from './0013-beginning.ts';
 import { deletedStarts } from './0014-deleted-starts.ts';
+import { compression } from './0015-compression.ts';
 import { resolveOptions, type PostgresOptions, type ResolvedOptions } from '../driver/options.ts';
 import { errorCode, isTransient, toProviderError } from '../driver/postgres-errors.ts';
 import { withinBudget } from '../driver/connection.ts';
@@ -42,6 +43,7 @@ export const migrations: readonly Migration[] = [
   startKeys,
   beginning,
   deletedStarts,
+  compression,
 ];
 
 /** A time of the database clock, and the monotonic time at which the query was sent. */
