@@ -21,7 +21,7 @@ import type { RetentionControl } from '../management/retention-control.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Payload } from '../model/values/payload.ts';
 import type { TraceContext } from '../model/trace-context.ts';
-import type { StartAttempt } from '../model/start-attempt.ts';
+import type { StartAttempt } from '../model/values/start-attempt.ts';
 import type { StartSettings } from '../model/start-settings.ts';
 import type {
   CancelInstance,

@@ -1,6 +1,6 @@
 import { PerdureError } from '../model/failures/errors.ts';
 import { keepHistory, type HistorySource } from '../model/kept-history.ts';
-import type { StartAttempt } from '../model/start-attempt.ts';
+import type { StartAttempt } from '../model/values/start-attempt.ts';
 import { isRetryable } from '../model/status.ts';
 import { inputHash } from '../model/values/input-hash.ts';
 import type { Payload } from '../model/values/payload.ts';

@@ -1,6 +1,6 @@
 import { encodeMessage } from '../model/message.ts';
 import { carriedSettings, startTimes } from '../model/start-settings.ts';
-import type { StartAttempt } from '../model/start-attempt.ts';
+import type { StartAttempt } from '../model/values/start-attempt.ts';
 import { encodeTrace, toTrace, type TraceContext } from '../model/trace-context.ts';
 import { randomToken } from '../model/values/random-id.ts';
 import type { NewInstance } from '../providers/contract/instances.ts';

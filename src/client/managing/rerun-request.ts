@@ -1,6 +1,6 @@
 import { cleanReason } from '../../model/cancel.ts';
 import { invalidOption, readFields } from '../../model/option-fields.ts';
-import { readAttempt } from '../../model/start-attempt.ts';
+import { readAttempt } from '../../model/values/start-attempt.ts';
 import { checkInstanceId, checkName } from '../../model/values/names.ts';
 import { encodePayload, type Payload } from '../../model/values/payload.ts';
 import type { ForkCall, RetryCall } from '../../management/rerun.ts';

@@ -6,7 +6,7 @@ import {
 } from '../../model/audit-options.ts';
 import { cleanReason } from '../../model/cancel.ts';
 import { invalid, readFields } from '../../model/option-fields.ts';
-import { readAttempt, type StartAttempt } from '../../model/start-attempt.ts';
+import { readAttempt, type StartAttempt } from '../../model/values/start-attempt.ts';
 import type { InstanceStatus } from '../../model/status.ts';
 import type { TraceContext } from '../../model/trace-context.ts';
 import { checkInstanceId, checkName } from '../../model/values/names.ts';

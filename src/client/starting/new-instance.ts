@@ -1,6 +1,6 @@
 import { encodeMessage } from '../../model/message.ts';
 import { carriedSettings, type StartSettings } from '../../model/start-settings.ts';
-import type { StartAttempt } from '../../model/start-attempt.ts';
+import type { StartAttempt } from '../../model/values/start-attempt.ts';
 import { encodeTrace, type TraceContext } from '../../model/trace-context.ts';
 import { generatedInputHash, inputHash } from '../../model/values/input-hash.ts';
 import type { Payload } from '../../model/values/payload.ts';

@@ -24,7 +24,7 @@ import {
   type CommonStartOptions,
   type StartSettings,
 } from '../../model/start-settings.ts';
-import { readAttempt, type StartAttempt } from '../../model/start-attempt.ts';
+import { readAttempt, type StartAttempt } from '../../model/values/start-attempt.ts';
 import { checkEventKey, checkInstanceId, checkName } from '../../model/values/names.ts';
 import { randomToken } from '../../model/values/random-id.ts';
 import { encodePayload, type Payload } from '../../model/values/payload.ts';

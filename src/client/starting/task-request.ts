@@ -21,7 +21,7 @@ import {
   type CommonStartOptions,
   type StartSettings,
 } from '../../model/start-settings.ts';
-import { readAttempt } from '../../model/start-attempt.ts';
+import { readAttempt } from '../../model/values/start-attempt.ts';
 import type { TaskCall } from '../client-backend.ts';
 import type { TaskHandle } from '../handle.ts';
 import {

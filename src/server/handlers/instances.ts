@@ -2,7 +2,7 @@ import { toInstanceInfo, type InstanceInfo } from '../../client/reading/instance
 import type { ListFilter } from '../../client/reading/instance-list.ts';
 import { readWatchedIds } from '../../client/watching/watched-ids.ts';
 import { isPerdureError, notFound } from '../../model/failures/errors.ts';
-import { withAttempt } from '../../model/start-attempt.ts';
+import { withAttempt } from '../../model/values/start-attempt.ts';
 import { isTerminal } from '../../model/status.ts';
 import type { InstanceRecord } from '../../providers/contract/instances.ts';
 import { HttpError, toWireError } from '../http/errors.ts';

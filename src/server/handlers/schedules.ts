@@ -1,5 +1,5 @@
 import { PerdureError } from '../../model/failures/errors.ts';
-import { withAttempt } from '../../model/start-attempt.ts';
+import { withAttempt } from '../../model/values/start-attempt.ts';
 import { actorOf } from '../access/tokens.ts';
 import type { Handlers } from '../server-context.ts';
 import type { scheduleRoutes } from '../routes/schedules.ts';

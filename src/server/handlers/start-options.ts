@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import { withAttempt, type WireAttempt } from '../../model/start-attempt.ts';
+import { withAttempt, type WireAttempt } from '../../model/values/start-attempt.ts';
 import type { StartOptions } from '../../client/starting/start-request.ts';
 import type { eventBody } from '../routes/fields.ts';
 

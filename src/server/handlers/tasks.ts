@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 import type { TaskRef } from '../../model/definition.ts';
-import { withAttempt } from '../../model/start-attempt.ts';
+import { withAttempt } from '../../model/values/start-attempt.ts';
 import type { Handlers } from '../server-context.ts';
 import type { taskRequest, taskRoutes } from '../routes/tasks.ts';
 
