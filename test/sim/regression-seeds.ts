@@ -82,4 +82,12 @@ export const regressionSeeds: readonly RegressionSeed[] = [
     seed: 1761,
     found: 'the check expected that a second takeover ends claims that came after the first',
   },
+  {
+    seed: 1_008_537,
+    found: 'a repeated start ran an instance again that had ended and been deleted',
+  },
+  {
+    seed: 1_011_602,
+    found: 'a repeated start ran an instance again that had been canceled and deleted',
+  },
 ];

@@ -162,4 +162,6 @@ export const foundBy: Readonly<Record<string, number>> = {
   'a waiting instance that is stopped takes a place later': 4,
   'the next execution of an instance gives up the place': 8,
   'a raised limit of an orchestration has no effect': 12,
+  'a repeated start runs a deleted instance again (repeat/a-deleted-instance-stays-deleted)': 1_011_602,
+  'a deletion records no start': 1_008_537,
 };
