@@ -9,6 +9,8 @@ export class SourceWatch {
   readonly #onChange: (path: string) => void;
   readonly #folders = new Map<string, FSWatcher>();
   readonly #versions = new Map<string, string>();
+  /** Files with an event since the last check, with their version before it. */
+  readonly #pending = new Map<string, string | undefined>();
   #timer: NodeJS.Timeout | undefined;
   /** Also react to files that were never loaded: an import may be missing. */
   #takesAny = false;
@@ -52,13 +54,20 @@ export class SourceWatch {
     const known = this.#versions.get(path);
     if (known === undefined && !(this.#takesAny && sourcePattern.test(path))) return;
     // Several events belong to one save, and reading a file can cause one too.
+    if (!this.#pending.has(path)) this.#pending.set(path, known);
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => {
+    this.#timer = setTimeout(() => this.#check(), debounceMs);
+  }
+
+  #check(): void {
+    const pending = [...this.#pending];
+    this.#pending.clear();
+    for (const [path, known] of pending) {
       const version = versionOf(path);
-      if (version === known) return;
+      if (version === known) continue;
       this.#versions.set(path, version);
       this.#onChange(path);
-    }, debounceMs);
+    }
   }
 }
 
