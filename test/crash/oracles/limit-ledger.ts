@@ -79,3 +79,14 @@ export function mostWithin(times: readonly number[], windowMs: number): number {
   }
   return most;
 }
+
+/** The most lines of one key within a window of this length. */
+export function mostWithinPerKey(lines: readonly LedgerLine[], windowMs: number): number {
+  const byKey = Map.groupBy(lines, ({ key }) => key);
+  const mostOf = (own: readonly LedgerLine[]) =>
+    mostWithin(
+      own.map(({ at }) => at),
+      windowMs,
+    );
+  return Math.max(0, ...Array.from(byKey.values(), mostOf));
+}

@@ -14,14 +14,24 @@ export interface LimitFigures {
   readonly perKey: number;
   readonly rate: number;
   readonly burst: number;
+  /** Starts per second of one key. */
+  readonly keyRate: number;
+  readonly keyBurst: number;
+  readonly instances: number;
   readonly instancesPerKey: number;
 }
+
+// Few runs reach a low rate only.
+const isFullSize = process.env['MODE'] === 'limits';
 
 export const strict: LimitFigures = {
   shared: 6,
   perKey: 2,
-  rate: 300,
-  burst: 30,
+  rate: isFullSize ? 300 : 20,
+  burst: isFullSize ? 30 : 2,
+  keyRate: isFullSize ? 8 : 4,
+  keyBurst: 1,
+  instances: 4,
   instancesPerKey: 1,
 };
 const loose: LimitFigures = {
@@ -29,6 +39,9 @@ const loose: LimitFigures = {
   perKey: 100,
   rate: 100_000,
   burst: 10_000,
+  keyRate: 100_000,
+  keyBurst: 10_000,
+  instances: 100,
   instancesPerKey: 100,
 };
 
@@ -55,9 +68,12 @@ export function recordClaims(provider: Provider, ledger: string): Provider {
     ...provider,
     async fetchWorkItems(params) {
       const items = await provider.fetchWorkItems(params);
-      const lines = items.map(({ nowMs: at, name: group, instanceId: run }): LedgerLine => {
-        return { at, what: 'claim', group, key: '', run };
-      });
+      const lines = items.map(
+        ({ nowMs: at, name: group, instanceId: run, payload }): LedgerLine => {
+          const { key } = JSON.parse(payload ?? '{}') as Partial<KeyedRun>;
+          return { at, what: 'claim', group, key: key ?? '', run };
+        },
+      );
       if (lines.length > 0) {
         appendFileSync(ledger, lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
       }
@@ -68,7 +84,8 @@ export function recordClaims(provider: Provider, ledger: string): Provider {
 
 /** The tasks and the orchestration of a worker that writes to a ledger of its own. */
 export function limitDefinitions(ledger: string, figures: 'strict' | 'loose') {
-  const { shared, perKey, rate, burst, instancesPerKey } = figures === 'strict' ? strict : loose;
+  const { shared, perKey, rate, burst, keyRate, keyBurst, instances, instancesPerKey } =
+    figures === 'strict' ? strict : loose;
   const write = (what: LedgerLine['what'], group: string, key: string, run: string): void => {
     const at = Number(process.hrtime.bigint() / 1_000n) / 1_000;
     const line: LedgerLine = { at, what, group, key, run };
@@ -95,7 +112,7 @@ export function limitDefinitions(ledger: string, figures: 'strict' | 'loose') {
       task('rated', work('rated'), { rate: { limit: rate, per: '1s', burst } }),
       task('mixed', work('mixed'), {
         concurrency: { global: shared, perKey },
-        rate: { limit: rate, per: '1s', burst, perKey: true },
+        rate: { limit: keyRate, per: '1s', burst: keyBurst, perKey: true },
       }),
     ],
     activities: [mark],
@@ -106,7 +123,7 @@ export function limitDefinitions(ledger: string, figures: 'strict' | 'loose') {
           await ctx.call(mark, { key, what: 'begin', run: ctx.instanceId });
           await ctx.call(mark, { key, what: 'end', run: ctx.instanceId });
         },
-        { concurrency: { perKey: instancesPerKey } },
+        { concurrency: { global: instances, perKey: instancesPerKey } },
       ),
     ],
   };
