@@ -100,6 +100,20 @@ it('a renewal without a response loses each of its leases when that lease expire
   leases.stop();
 });
 
+it('a claim whose response is late is renewed before its lease ends', async () => {
+  const calls: string[][] = [];
+  const { clock, leases } = setUp((tokens) => {
+    calls.push(tokens);
+    return Promise.resolve(tokens.map(() => true));
+  });
+  leases.add(lease('early'), clock.monotonic());
+  await clock.advance(100);
+  leases.add(lease('late'), clock.monotonic() - 2_900);
+  await clock.advance(0);
+  expect(calls).toEqual([['late']]);
+  leases.stop();
+});
+
 it('a claim that is added while a renewal has no response is renewed on time', async () => {
   const calls: string[][] = [];
   const { clock, leases } = setUp((tokens) => {

@@ -40,6 +40,8 @@ export class Leases<L extends Lease> {
   /** Hinted tokens without a claim of this worker. Most belong to other workers. */
   readonly #hinted = new Set<string>();
   #cancelAlarm: (() => void) | undefined;
+  /** When the alarm fires, by the monotonic clock. */
+  #alarmAt = 0;
   #stopped = false;
 
   constructor(params: LeasesParams<L>) {
@@ -57,7 +59,10 @@ export class Leases<L extends Lease> {
   add(lease: L, claimedAt: number): void {
     this.#held.set(lease.lockToken, { lease, renewedAt: claimedAt });
     if (this.#hinted.delete(lease.lockToken)) void this.renewNow([lease.lockToken]);
-    if (this.#cancelAlarm === undefined) this.#arm(this.#params.leaseMs / 3);
+    // The response of a claim can be late. Then the claim does not wait for the next renewal of the others.
+    const { clock, leaseMs } = this.#params;
+    if (this.#cancelAlarm !== undefined && this.#alarmAt <= claimedAt + leaseMs / 2) return;
+    this.#arm(Math.max(0, claimedAt + leaseMs / 3 - clock.monotonic()));
   }
 
   /** Stops renewing a claim that was settled or released. */
@@ -117,6 +122,7 @@ export class Leases<L extends Lease> {
   #arm(delayMs: number): void {
     const { clock } = this.#params;
     this.#disarm();
+    this.#alarmAt = clock.monotonic() + delayMs;
     this.#cancelAlarm = clock.setTimer(delayMs, () => {
       this.#cancelAlarm = undefined;
       void this.#renewAll();
