@@ -1,4 +1,4 @@
-import { context } from '@opentelemetry/api';
+import { context, type HrTime } from '@opentelemetry/api';
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
 import {
   BasicTracerProvider,
@@ -21,6 +21,10 @@ export interface RecordedSpan {
   readonly links: readonly string[];
   readonly attributes: Readonly<Record<string, unknown>>;
   readonly status: number;
+  /** In milliseconds since the epoch. */
+  readonly startTime: number;
+  /** In milliseconds since the epoch. */
+  readonly endTime: number;
 }
 
 /** The real SDK with an in-memory exporter, and a count of the spans that have not ended. */
@@ -65,5 +69,11 @@ function toRecorded(span: ReadableSpan): RecordedSpan {
     links: span.links.map((link) => link.context.spanId),
     attributes: span.attributes,
     status: span.status.code,
+    startTime: toMs(span.startTime),
+    endTime: toMs(span.endTime),
   };
+}
+
+function toMs([seconds, nanoseconds]: HrTime): number {
+  return seconds * 1_000 + nanoseconds / 1_000_000;
 }

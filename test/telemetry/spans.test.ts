@@ -7,6 +7,7 @@ import {
   context,
   createContextKey,
   metrics,
+  ROOT_CONTEXT,
   SpanKind,
   SpanStatusCode,
   trace,
@@ -14,7 +15,9 @@ import {
 } from '@opentelemetry/api';
 import { ParentBasedSampler, type Sampler } from '@opentelemetry/sdk-trace-base';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
+import { flow } from '../../src/flows.ts';
 import { activity, orchestration, Perdure, silentLogger, task } from '../../src/index.ts';
+import { epochNow } from '../../src/model/epoch-time.ts';
 import { createMetricProducer, followLinks, otel } from '../../src/otel.ts';
 import { serve } from '../../src/server.ts';
 import { createDatabase } from '../postgres/helpers/server.ts';
@@ -207,6 +210,15 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('spans (%s)', (kind) => {
 
   it('the history has the same bytes with and without telemetry', async () => {
     const step = activity('step', (_ctx, n: number) => Promise.resolve(n + 1));
+    const retry = { maxAttempts: 3, backoff: 'fixed', initialDelay: 1 } as const;
+    const flaky = activity(
+      'flaky',
+      (ctx) => {
+        if (ctx.attempt < 3) throw new Error(`attempt ${ctx.attempt}`);
+        return Promise.resolve(ctx.attempt);
+      },
+      { retry },
+    );
     const again = orchestration('again', async (ctx, n: number) => {
       const next = await ctx.call(step, n);
       await ctx.waitFor('go');
@@ -214,35 +226,70 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('spans (%s)', (kind) => {
       return ctx.child(leaf, next);
     });
     const leaf = orchestration('leaf', async (ctx, n: number) => ctx.call(step, n));
+    const updated = orchestration('updated', async (ctx) => {
+      let total = await ctx.call(flaky);
+      ctx.onUpdate('add', { handle: (value) => (total += Number(value)) });
+      await ctx.waitFor('end');
+      return total;
+    });
+    const delivery = flow('delivery')
+      .input<string>()
+      .step('pick', (_ctx, { input }) => input)
+      .step('pack', { needs: ['pick'], retry }, (ctx, { pick }) => {
+        if (ctx.attempt < 2) throw new Error('again');
+        return pick;
+      })
+      .output();
     const spans = recordSpans();
-    const histories: string[] = [];
+    const histories: ReadonlyMap<string, string>[] = [];
     for (const telemetry of [undefined, otel({ tracerProvider: spans.provider })]) {
       const perdure = await open(await newStore(kind), telemetry && { telemetry });
+      const { client } = perdure;
       await perdure.startWorker({
-        orchestrations: [again, leaf],
-        activities: [step],
+        orchestrations: [again, leaf, updated],
+        activities: [step, flaky],
+        flows: [delivery],
         name: 'worker',
       });
-      const handle = await perdure.client.start(again, 1, { id: 'a' });
-      for (let n = 1; n <= 2; n += 1) {
-        // Raised only once the code waits for it, so that both runs record the same order.
+      // Sent only once the code waits for it, so that both runs record the same order.
+      const waits = async (id: string, execution = 1): Promise<void> => {
         await expect
           .poll(async () => {
-            const { executionId, events } = await perdure.client.exportHistory('a');
-            return executionId === n && events.some((event) => event.kind === 'eventAwaited');
+            const { executionId, events } = await client.exportHistory(id);
+            const awaited = events.some((event) => event.kind === 'eventAwaited');
+            return executionId === execution && awaited;
           })
           .toBe(true);
+      };
+      const handle = await client.start(again, 1, { id: 'a' });
+      for (let n = 1; n <= 2; n += 1) {
+        await waits('a', n);
         await handle.raiseEvent('go');
       }
       expect(await handle.result()).toBe(4);
-      const ids = (await perdure.client.list()).items.map(({ id }) => id);
-      const texts = [];
-      for (const id of ids) texts.push(await comparableHistory(perdure, id));
-      histories.push(texts.join('\n').replaceAll(/"childId":"[^"]*"/g, ''));
-      const { items } = await perdure.client.listExecutions('a');
+      const counting = await client.start(updated, undefined, { id: 'b' });
+      await waits('b');
+      expect(await client.update('b', 'add', 4, { key: 'one' })).toBe(7);
+      await counting.raiseEvent('end');
+      expect(await counting.result()).toBe(7);
+      const run = await client.runFlow(delivery, 'parcel', { id: 'c' });
+      expect(await run.result()).toEqual('parcel');
+      const texts = new Map<string, string>();
+      for (const { id } of (await client.list()).items) {
+        const text = await comparableHistory(perdure, id);
+        const key = ['a', 'b', 'c'].includes(id) ? id : 'child';
+        texts.set(key, text.replaceAll(/"childId":"[^"]*"/g, ''));
+      }
+      histories.push(texts);
+      const { items } = await client.listExecutions('a');
       expect(items).toHaveLength(2);
     }
-    expect(histories[1]).toBe(histories[0]);
+    expect([...(histories[0]?.keys() ?? [])].toSorted()).toEqual(['a', 'b', 'c', 'child']);
+    expect(histories[1]).toEqual(histories[0]);
+    // The second run was traced, with its update and its retries.
+    const names = spans.finished().map(({ name }) => name);
+    expect(names).toContain('update add');
+    expect(names.filter((name) => name === 'run flaky')).toHaveLength(3);
     // The later execution links to the start, which began the trace of the first.
     const [start] = named(spans.finished(), 'start again');
     const later = spans
@@ -253,34 +300,73 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('spans (%s)', (kind) => {
     expect(later.every(({ links }) => links.includes(start?.spanId ?? ''))).toBe(true);
   });
 
-  it('reads through the client, the API and the dashboard make no spans', async () => {
+  it('the span of a turn is internal and has the times of the turn', async () => {
     const spans = recordSpans();
     const perdure = await open(await newStore(kind), {
       telemetry: otel({ tracerProvider: spans.provider }),
     });
-    const hello = orchestration('hello', () => Promise.resolve('done'));
-    await perdure.startWorker({ orchestrations: [hello] });
-    const { client } = perdure;
-    await (await client.start(hello, undefined, { id: 'a' })).result();
-    await expect.poll(() => named(spans.finished(), 'turn hello').length).toBe(1);
-    const before = spans.finished().length;
-    const server = await serve(perdure, { port: 0, dashboard: true });
-    cleanups.push(() => server.close());
-    const paths = ['/', '/v1/instances', '/v1/instances/a', '/v1/instances/a/history'];
-    const more = ['/v1/instances/a/timeline', '/v1/instances/a/why', '/v1/metrics', '/v1/queues'];
-    for (const path of [...paths, ...more]) {
-      const headers = {
-        traceparent: `00-${'1'.repeat(32)}-${'2'.repeat(16)}-01`,
-        ...(path === '/' && { accept: 'text/html' }),
-      };
-      const { status } = await fetch(server.url + path, { headers });
-      expect({ path, status }).toEqual({ path, status: 200 });
+    const times: number[] = [];
+    const slow = orchestration('slow', () => {
+      times.push(epochNow());
+      while (epochNow() < (times[0] ?? 0) + 20);
+      times.push(epochNow());
+      return Promise.resolve();
+    });
+    await perdure.startWorker({ orchestrations: [slow] });
+    const began = epochNow();
+    await (await perdure.client.start(slow)).result();
+    await expect.poll(() => named(spans.finished(), 'turn slow').length).toBe(1);
+    const [turn] = named(spans.finished(), 'turn slow');
+    expect(turn).toMatchObject({ kind: SpanKind.INTERNAL });
+    const { startTime = 0, endTime = 0 } = turn ?? {};
+    // The SDK stores nanoseconds, and the store may have whole milliseconds.
+    expect(startTime).toBeGreaterThanOrEqual(Math.floor(began));
+    expect(startTime).toBeLessThanOrEqual((times[0] ?? 0) + 0.01);
+    expect(endTime).toBeGreaterThanOrEqual(Math.floor(times[1] ?? Infinity));
+    expect(endTime).toBeLessThanOrEqual(epochNow());
+  });
+
+  it('a repeated start with the same id and input in another trace is the same start', async () => {
+    const store = await newStore(kind);
+    const spans = recordSpans(
+      new ParentBasedSampler({
+        root: {
+          shouldSample: (_context, _traceId, name) => ({ decision: name === 'unsampled' ? 0 : 2 }),
+          toString: () => 'ByName',
+        },
+      }),
+    );
+    const telemetry = otel({ tracerProvider: spans.provider });
+    const traced = await open(store, { telemetry });
+    const untraced = await open(store);
+    const tracer = spans.provider.getTracer('application');
+    const work = orchestration('work', (_ctx, input: object) => Promise.resolve(input));
+    const job = task('job', (_ctx, input: object) => Promise.resolve(input));
+    const starts = async ({ client }: Perdure): Promise<void> => {
+      await client.start(work, { n: 1 }, { id: 'a' });
+      await client.runTask(job, { n: 1 }, { id: 'b' });
+      await client.runTasks([{ task: job, input: { n: 1 }, options: { id: 'c' } }]);
+    };
+    for (const name of ['first', 'second', 'unsampled']) {
+      const request = tracer.startSpan(name, {}, ROOT_CONTEXT);
+      await context.with(trace.setSpan(ROOT_CONTEXT, request), () => starts(traced));
+      request.end();
     }
-    await client.get('a');
-    await client.list();
-    await client.why('a');
-    expect(spans.finished()).toHaveLength(before);
-    expect(spans.open()).toBe(0);
+    await starts(untraced);
+    // Another input is another start.
+    await expect(traced.client.start(work, { n: 2 }, { id: 'a' })).rejects.toMatchObject({
+      code: 'INSTANCE_ALREADY_EXISTS',
+    });
+
+    // The first start has begun the trace of the work.
+    await traced.startWorker({ orchestrations: [work], tasks: [job] });
+    for (const id of ['a', 'b', 'c']) await traced.client.wait(id);
+    const [first] = named(spans.finished(), 'first');
+    await expect.poll(() => named(spans.finished(), 'turn work').length).toBe(1);
+    const ran = spans.finished().filter(({ name }) => /^(?:turn|run) /.test(name));
+    expect(ran).toHaveLength(3);
+    expect(ran.every(({ traceId }) => traceId === first?.traceId)).toBe(true);
+    expect(named(spans.finished(), 'start work')).toHaveLength(3);
   });
 
   it('a remote client sends its context in the header of the request', async () => {
@@ -345,9 +431,9 @@ describe.each(['local', 'remote'] as const)('updates (%s client)', (kind) => {
     expect(await client.update('c', 'add', 1)).toBe(2);
     const [update, ...others] = named(caller.finished(), 'update add');
     expect(others).toEqual([]);
-    expect(update?.attributes).toMatchObject({
-      'perdure.update': 'add',
-      'perdure.instance.id': 'c',
+    expect(update).toMatchObject({
+      kind: SpanKind.PRODUCER,
+      attributes: { 'perdure.update': 'add', 'perdure.instance.id': 'c' },
     });
     const turns = named(kind === 'local' ? caller.finished() : worker.finished(), 'turn counted');
     expect(turns.filter(({ links }) => links.includes(update?.spanId ?? ''))).toHaveLength(1);
@@ -594,6 +680,29 @@ describe('sampling and relation', () => {
 });
 
 describe('otel()', () => {
+  it('turns and instances have exactly the times of what they describe', () => {
+    const spans = recordSpans();
+    const telemetry = otel({ tracerProvider: spans.provider, instanceSpans: true });
+    const [startedAt, endedAt] = [1_700_000_000_000, 1_700_000_002_500];
+    const common = { instanceId: 'a', trace: undefined, startedAt, endedAt };
+    telemetry.turn({
+      ...common,
+      executionId: 1,
+      orchestration: 'order',
+      version: '1',
+      events: 3,
+      path: 'fast',
+      status: 'running',
+      causes: [],
+    });
+    telemetry.ended({ ...common, kind: 'orchestration', name: 'order', status: 'completed' });
+    const expected = { kind: SpanKind.INTERNAL, startTime: startedAt, endTime: endedAt };
+    expect(spans.finished()).toMatchObject([
+      { name: 'turn order', ...expected },
+      { name: 'instance order', ...expected },
+    ]);
+  });
+
   it.each([
     [{ relation: 'sibling' }, 'relation'],
     [{ instanceSpans: 1 }, 'instanceSpans'],
