@@ -106,7 +106,17 @@ async function runOnPostgres(seed: number, damage?: string): Promise<void> {
   }
 }
 
-describe.each([
+/** What is damaged, how, and the violation that the model must find. */
+type Damage = readonly [name: string, sql: string, violation: RegExp];
+
+interface Suite {
+  readonly store: string;
+  readonly run: (seed: number, damage?: string) => Promise<void>;
+  readonly runs: number;
+  readonly damages: readonly Damage[];
+}
+
+describe.each<Suite>([
   {
     store: 'SQLite',
     run: runOnSqlite,
@@ -142,12 +152,12 @@ describe.each([
     }
   });
 
-  it.each(damages)('finds that the trigger of %s is missing', async (_, damage, invariant) => {
+  it.each(damages)('finds that the trigger of %s is missing', async (_, damage, violation) => {
     const found: string[] = [];
-    for (let seed = 1; seed <= 30 && !found.some((one) => invariant.test(one)); seed++) {
+    for (let seed = 1; seed <= 30 && !found.some((one) => violation.test(one)); seed++) {
       await run(seed, damage).catch((error: unknown) => found.push(violationOf(error)));
     }
-    expect(found).toContainEqual(expect.stringMatching(invariant));
+    expect(found).toContainEqual(expect.stringMatching(violation));
   });
 });
 
