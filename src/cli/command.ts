@@ -125,6 +125,7 @@ export interface Terminal {
   /** Whether a person can answer: the standard input and the standard error are terminals. */
   readonly interactive: boolean;
   readonly env: Readonly<Record<string, string | undefined>>;
+  /** The working directory. Empty if it was deleted: then no command runs. */
   readonly cwd: string;
   /** `undefined` if there is no home directory. */
   readonly home: string | undefined;

@@ -48,6 +48,7 @@ export function parseArguments(
     return { help: undefined };
   }
   const command = findCommand(path, commands);
+  if (isUnknownInGroup(path, command, commands)) throw unknownCommand(path, commands);
   if (wantsHelp) {
     // The letters of an id such as -dash are options, too, and -h is one of them.
     const known = command === undefined ? [] : optionsOf(command);
@@ -106,6 +107,18 @@ function findCommand(path: readonly string[], commands: readonly Command[]): Com
   const exact = second === undefined ? undefined : byName(`${first} ${second}`);
   if (exact !== undefined) return exact;
   return byName(first) ?? (second === undefined ? byName(`${first} list`) : undefined);
+}
+
+/** Whether the second word must be a command of a group, and is none: `schedules trigerr`, `retention rnu`. */
+function isUnknownInGroup(
+  path: readonly string[],
+  command: Command | undefined,
+  commands: readonly Command[],
+): boolean {
+  const [first = '', second] = path;
+  const isGroup = commands.some(({ name }) => name.startsWith(`${first} `));
+  if (!isGroup || second === undefined) return false;
+  return command === undefined || (command.name === first && command.operands.length === 0);
 }
 
 /** How many words of the path name the command. */

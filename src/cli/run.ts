@@ -1,5 +1,6 @@
 import type { Call, Command, ExitCode, Terminal } from './command.ts';
 import type { OpenedTarget } from './target/open-target.ts';
+import { usage } from './cli-error.ts';
 import { orInterrupted } from './interrupts.ts';
 import { parseArguments, type ParsedCall } from './parse-arguments.ts';
 
@@ -19,6 +20,9 @@ export async function runCommandLine(
       return 0;
     }
     call = parsed;
+    if (terminal.cwd === '') {
+      throw usage('The working directory does not exist.', 'Change to another directory.');
+    }
     return await runCommand(parsed, { argv, commands }, terminal);
   } catch (error) {
     return await report(error, terminal, { isJson, call });

@@ -31,7 +31,7 @@ export function createTerminal(host: Host): Terminal {
     stderr,
     interactive: Boolean(host.stdin.isTTY) && stderr.isTTY,
     env: host.env,
-    cwd: host.cwd(),
+    cwd: readCwd(host),
     home: findHome(host.env),
     interrupted: controller.signal,
     readStdin: () => readAll(host.stdin),
@@ -90,6 +90,15 @@ function toOutput(
     style: (style: Style, text) =>
       colour ? styleText(style, text, { validateStream: false }) : text,
   };
+}
+
+/** Returns the working directory, or an empty text if it was deleted. */
+function readCwd(host: Host): string {
+  try {
+    return host.cwd();
+  } catch {
+    return '';
+  }
 }
 
 /** Returns the home directory; `undefined` if there is none. */

@@ -115,6 +115,27 @@ describe.each(['store', 'server'] as const)('over a %s', (kind) => {
     expect(stderr).toContain('Continue with --from 2026-02-01T00:00:00.000Z.');
   });
 
+  it('schedules backfill ends after the current part on Ctrl-C, and --from continues it', async () => {
+    const range = ['--to', '2026-03-06', '--limit', '2'];
+    const argv = ['schedules', 'backfill', nightly, '--from', '2026-03-01', ...range];
+    const controller = new AbortController();
+    const stopped = await cli.run(argv, {
+      columns: 80,
+      signal: controller.signal,
+      onMessage: (text) => {
+        // Drawn after the first part.
+        if (text.includes('starting runs')) controller.abort();
+      },
+    });
+    expect(stopped).toMatchObject({ code: 130, stdout: 'started 2 runs, 0 existed\n' });
+    const [, from = ''] = /Continue with --from (\S+)\.\n/.exec(stopped.stderr) ?? [];
+    const rest = ['schedules', 'backfill', nightly, '--from', from, ...range];
+    expect(await cli.json(rest)).toEqual({ started: 3, existing: 0 });
+    const json = await cli.run([...argv, '--json'], { signal: AbortSignal.abort() });
+    expect(json.json).toMatchObject({ started: 0, nextFrom: Date.parse('2026-03-01') });
+    expect(JSON.parse(json.stderr)).toMatchObject({ error: { code: 'INTERRUPTED' } });
+  });
+
   it('sessions list, show and shutdown, by id or label', async () => {
     const { client } = opened.perdure;
     const session = await client.openSession({ label: `import-${kind}` });

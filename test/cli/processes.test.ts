@@ -1,6 +1,6 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { writeFileSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import Database from 'better-sqlite3';
@@ -50,6 +50,36 @@ describe('the program perdure', () => {
     const { code } = await finish(start(['list', '--count'], { HOME: '' }));
     expect(code).toBe(0);
   });
+
+  it.runIf(process.platform !== 'win32')(
+    'a deleted working directory ends with 2, and help works in it',
+    async () => {
+      // The shell deletes its directory, then runs the program in it.
+      const run = (...argv: readonly string[]) => {
+        const cwd = mkdtempSync(join(opened.directory, 'deleted-'));
+        const script = 'rmdir "$PWD" && exec "$@"';
+        return finish(
+          spawn('sh', ['-c', script, 'sh', process.execPath, main, ...argv], {
+            cwd,
+            env: { PATH: process.env['PATH'], PERDURE_STORE: opened.store },
+            stdio: ['ignore', 'pipe', 'pipe'],
+          }),
+        );
+      };
+      const [text, json, help] = await Promise.all([
+        run('list'),
+        run('list', '--json'),
+        run('--help'),
+      ]);
+      expect(text).toEqual({
+        code: 2,
+        stdout: '',
+        stderr: 'error: The working directory does not exist.\nChange to another directory.\n',
+      });
+      expect(JSON.parse(json.stderr)).toMatchObject({ error: { code: 'USAGE', exitCode: 2 } });
+      expect(help.code).toBe(0);
+    },
+  );
 
   it('ends quietly when the reader of a pipe ends', async () => {
     const child = start(['list', '--limit', '400', '--json']);

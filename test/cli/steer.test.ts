@@ -122,6 +122,16 @@ describe.each(['store', 'server'] as const)('over a %s', (kind) => {
     expect((await cli.run(['update', 'nope', 'add', '2'])).code).toBe(3);
   });
 
+  it('update --timeout ends with 6 if no worker replies in time', async () => {
+    const id = idOf('late-update');
+    await opened.perdure.client.start('unregistered', undefined, { id });
+    const { code, stderr } = await cli.run(['update', id, 'add', '1', '--timeout', '100ms']);
+    expect(code).toBe(6);
+    expect(stderr).toContain(`perdure why ${id}`);
+    const json = await cli.run(['update', id, 'add', '1', '--timeout', '100ms', '--json']);
+    expect(JSON.parse(json.stderr)).toMatchObject({ error: { code: 'TIMEOUT', exitCode: 6 } });
+  });
+
   it('cancel stops instances by id, with reason and actor, and ends with 3 for an unknown one', async () => {
     const { id } = await startWaiting('cancel');
     const { code, stdout, stderr } = await cli.run([

@@ -1,8 +1,8 @@
-import { existsSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { copyFile, mkdir, readFile, readdir, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { refused } from '../cli-error.ts';
+import { refused, usage } from '../cli-error.ts';
 
 /** The templates of `perdure init`. */
 export const templates = ['hello', 'service', 'agent', 'flow'] as const;
@@ -28,6 +28,7 @@ export async function createProject(params: {
     .map(({ parentPath, name }) => join(parentPath, name).slice(from.length + 1))
     .toSorted();
   const files = sources.map((source) => ({ source, path: renamed[source] ?? source }));
+  for (const { path } of files) checkDirectory(dirname(join(directory, path)));
   const taken = files.filter(({ path }) => existsSync(join(directory, path)));
   if (taken.length > 0) {
     throw refused(
@@ -38,7 +39,7 @@ export async function createProject(params: {
   const name = projectName(directory) || template;
   for (const { source, path } of files) {
     const target = join(directory, path);
-    await mkdir(dirname(target), { recursive: true });
+    await makeDirectory(dirname(target));
     if (path === 'package.json') {
       const manifest = JSON.parse(await readFile(join(from, source), 'utf8')) as Manifest;
       await writeNew(target, toManifest(manifest, name, version));
@@ -50,6 +51,41 @@ export async function createProject(params: {
     }
   }
   return files.map(({ path }) => path);
+}
+
+/** Throws a usage error if a path that must be a directory is or is below a file. */
+function checkDirectory(path: string): void {
+  for (let part = path; ; part = dirname(part)) {
+    const isDirectory = isDirectoryAt(part);
+    if (isDirectory === false) {
+      throw usage(
+        `${JSON.stringify(part)} is not a directory. Nothing was written.`,
+        'Pass another directory: `perdure init my-project`.',
+      );
+    }
+    if (isDirectory === true || part === dirname(part)) return;
+  }
+}
+
+/** Whether a path is a directory; `undefined` if it does not exist or cannot be read. */
+function isDirectoryAt(path: string): boolean | undefined {
+  try {
+    return statSync(path).isDirectory();
+  } catch {
+    return undefined;
+  }
+}
+
+async function makeDirectory(path: string): Promise<void> {
+  try {
+    await mkdir(path, { recursive: true });
+  } catch (error) {
+    const { code = 'unknown' } = error as NodeJS.ErrnoException;
+    throw usage(
+      `Cannot create the directory ${JSON.stringify(path)} (${code}).`,
+      'Check its permissions, or pass another directory: `perdure init my-project`.',
+    );
+  }
 }
 
 interface Manifest {

@@ -166,7 +166,11 @@ function toStore(
 }
 
 function isDirectory(path: string): boolean {
-  return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
+  try {
+    return statSync(path).isDirectory();
+  } catch {
+    return false; // The opening of the store reports the error.
+  }
 }
 
 function toServer(

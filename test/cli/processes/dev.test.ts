@@ -1,4 +1,5 @@
 import { cpSync, readFileSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { Perdure, silentLogger } from 'perdure';
@@ -113,6 +114,25 @@ describe('perdure dev', () => {
     const dev = startProgram(['dev', '--port', '0', '--json'], { cwd });
     const [line] = await dev.until(/^\{.*\}\n/);
     expect(parseJson('dev', line)).toMatchObject({ file: worker });
+    dev.child.kill('SIGINT');
+    expect((await dev.finished).code).toBe(0);
+  });
+
+  it('takes the next free port if 7373 is taken', async () => {
+    const { cwd } = project();
+    const other = createServer();
+    // Another process may have taken it already.
+    await new Promise<void>((resolve) => {
+      other.once('error', () => resolve());
+      other.listen(7373, '127.0.0.1', resolve);
+    });
+    onTestFinished(() => void other.close());
+    const dev = startProgram(['dev', '--json'], { cwd });
+    const [line] = await dev.until(/^\{.*\}\n/);
+    const { url } = parseJson('dev', line) as { readonly url: string };
+    expect(Number(new URL(url).port)).toBeGreaterThan(7373);
+    expect(Number(new URL(url).port)).toBeLessThan(7383);
+    expect((await fetch(`${url}/v1/me`)).status).toBe(200);
     dev.child.kill('SIGINT');
     expect((await dev.finished).code).toBe(0);
   });

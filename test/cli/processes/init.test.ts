@@ -97,6 +97,25 @@ describe('perdure init', () => {
     expect(readFileSync(join(cwd, 'tsconfig.json'), 'utf8')).toBe('{}');
   });
 
+  it('rejects a path that is or is below a file, and writes nothing', async () => {
+    const cwd = emptyFolder();
+    writeFileSync(join(cwd, 'notes'), '');
+    // A template has files in src/.
+    writeFileSync(join(cwd, 'src'), '');
+    for (const [path, file] of [
+      ['notes', 'notes'],
+      ['notes/project', 'notes'],
+      ['.', 'src'],
+    ] as const) {
+      const { code, stdout, stderr } = await runCli(['init', path], { cwd });
+      expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+      expect(stderr).toContain(
+        `${JSON.stringify(join(cwd, file))} is not a directory. Nothing was written.`,
+      );
+    }
+    expect(readdirSync(cwd)).toEqual(['notes', 'src']);
+  });
+
   it('rejects an unknown template with the near miss', async () => {
     const result = await runCli(['init', '--template', 'agnet'], { cwd: emptyFolder() });
     expect(result.code).toBe(2);

@@ -1,8 +1,9 @@
 import { existsSync } from 'node:fs';
-import { join, relative, resolve } from 'node:path';
+import { join, relative } from 'node:path';
 import { CliError, usage } from '../../cli-error.ts';
 import type { Call, ExitCode } from '../../command.ts';
 import { superviseWorker } from '../../dev/supervisor.ts';
+import { findSource } from '../../running/find-source.ts';
 import { openForWork } from '../../running/open-store.ts';
 import { serveStore } from '../../running/serve-store.ts';
 import type { StoreChoice } from '../../running/store-report.ts';
@@ -53,11 +54,7 @@ export async function run(call: Call): Promise<ExitCode> {
 
 function findFile({ operands, terminal: { cwd } }: Call): string {
   const [given] = operands;
-  if (given !== undefined) {
-    const file = resolve(cwd, given);
-    if (existsSync(file)) return file;
-    throw usage(`No such file: ${JSON.stringify(given)}.`, 'Pass the file that exports your code.');
-  }
+  if (given !== undefined) return findSource(given, cwd);
   const found = defaultFiles.find((file) => existsSync(join(cwd, file)));
   if (found !== undefined) return join(cwd, found);
   throw usage(

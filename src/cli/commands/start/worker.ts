@@ -1,8 +1,7 @@
-import { existsSync } from 'node:fs';
-import { resolve } from 'node:path';
 import { inspect } from 'node:util';
-import { CliError, usage } from '../../cli-error.ts';
+import { CliError } from '../../cli-error.ts';
 import type { Call, ExitCode } from '../../command.ts';
+import { findSource } from '../../running/find-source.ts';
 import { openForWork } from '../../running/open-store.ts';
 import type { StoreChoice } from '../../running/store-report.ts';
 import { untilInterrupted } from '../../running/until-interrupted.ts';
@@ -14,8 +13,7 @@ import { writeFields } from '../../text/table.ts';
 export async function run(call: Call): Promise<ExitCode> {
   const { terminal, json, options, operands } = call;
   const [given = ''] = operands;
-  const file = resolve(terminal.cwd, given);
-  if (!existsSync(file)) throw usage(`No such file: ${JSON.stringify(given)}.`);
+  const file = findSource(given, terminal.cwd);
   const choice = call.choose() as StoreChoice;
   const module = await loadWorkerModule(file, given).catch((error: unknown) => {
     if (error instanceof CliError) throw error;
