@@ -27,10 +27,19 @@ interface Finding {
   readonly violation?: string | undefined;
 }
 
+/** Whether a seed fails under the conditions of a bug, without the bug itself. */
+async function failsWithout({ fault, weather }: PlantedBug, seed: number): Promise<boolean> {
+  if (weather === undefined) return false;
+  const { violations } = await simulate({ seed, bug: { fault, weather } });
+  return violations.length > 0;
+}
+
 async function find(bug: PlantedBug, seeds: Iterable<number>): Promise<Finding> {
   for (const seed of seeds) {
     const { violations } = await simulate({ seed, bug });
-    if (violations.length > 0) return { fault: bug.fault, seed, violation: violations[0] };
+    const violation = violations.find((one) => bug.finding?.test(one) !== false);
+    if (violation === undefined || (await failsWithout(bug, seed))) continue;
+    return { fault: bug.fault, seed, violation };
   }
   return { fault: bug.fault };
 }

@@ -72,10 +72,12 @@ export class Simulation {
     const { provider } = store;
     const now = (): number => provider.clock?.now() ?? 0;
     world.storeNow = now;
-    this.weather = { ...chooseWeather(world.decisions), ...bug?.weather };
+    // Other faults than those that were chosen may end more attempts.
+    const changed = bug?.weather && { maxClaims: 25, ...bug.weather };
+    this.weather = { ...chooseWeather(world.decisions), ...changed };
     world.canStall = this.weather.stalls;
     for (const name of reachedByWeather(this.weather)) world.reached.add(name);
-    this.claims = new ClaimCheck(world, now);
+    this.claims = new ClaimCheck(world, now, this.weather.maxClaims);
     this.model = new ModelCheck(world, provider, now);
     const { claims, model } = this;
     this.takeovers = new TakeoverCheck({ world, claims, model, db: store.db, now });
@@ -266,10 +268,12 @@ export class Simulation {
 
   /** No more faults: all work must end. */
   #heal(): void {
-    const { world, fleet } = this;
+    const { world, fleet, weather } = this;
     world.note('heal');
     world.isHealing = true;
-    fleet.joinWorker();
+    // The first fetch of a new worker would hide a lost wake-up.
+    const isLiving = fleet.workers.some(({ isStopping }) => !isStopping);
+    if (!isLiving || weather.pollMs <= 250) fleet.joinWorker();
     this.workload.heal();
   }
 }

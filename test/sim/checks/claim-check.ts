@@ -26,6 +26,12 @@ interface Definition {
   readonly name: string;
 }
 
+/** A claimed instance, or the messages of one. */
+interface Delivered {
+  readonly lockToken?: string;
+  readonly messages: readonly { readonly kind: string }[];
+}
+
 type Call<M extends keyof Provider> = Provider[M] extends (
   ...args: infer Args
 ) => Promise<infer Result>
@@ -55,6 +61,7 @@ export class ClaimCheck {
   readonly working = new Set<AbortSignal>();
   readonly #world: World;
   readonly #now: () => number;
+  readonly #maxClaims: number;
   readonly #timers: TimerCheck;
   readonly #byToken = new Map<string, Claim>();
   readonly #holders = new Map<string, Claim>();
@@ -65,9 +72,11 @@ export class ClaimCheck {
   /** The signals of the handlers that were started, by lock token. */
   readonly #signals = new Map<string, AbortSignal>();
 
-  constructor(world: World, now: () => number) {
+  /** `maxClaims`: the claims without an outcome after which an item is poison. */
+  constructor(world: World, now: () => number, maxClaims: number) {
     this.#world = world;
     this.#now = now;
+    this.#maxClaims = maxClaims;
     this.#timers = new TimerCheck(world, now);
   }
 
@@ -132,6 +141,15 @@ export class ClaimCheck {
 
   /** Observes a response that reaches its process. */
   delivered({ process, method, args, result }: ObservedCall): void {
+    if (method === 'readHeldMessages' || method === 'fetchOrchestrationItems') {
+      const tokens = method === 'readHeldMessages' ? (args[0] as readonly string[]) : [];
+      for (const [index, one] of (result as readonly (Delivered | undefined)[]).entries()) {
+        const claim = this.#byToken.get(one?.lockToken ?? tokens[index] ?? '');
+        const isCanceled = one?.messages.some(({ kind }) => kind === 'cancel') === true;
+        if (isCanceled && claim !== undefined) this.#canceledIn(process).add(claim.key);
+      }
+      return;
+    }
     if (method !== 'renewWorkItemLocks') return;
     const call = { args, result } as Call<'renewWorkItemLocks'>;
     for (const [index, { lockToken }] of call.args[0].entries()) {
@@ -196,13 +214,18 @@ export class ClaimCheck {
     }
   }
 
-  /** A step of `ctx.run` starts. Its process holds the instance. */
+  /** A step of `ctx.run` or a transaction of an orchestration starts. Its process holds the instance. */
   startedStep(process: SimProcess, key: string): void {
     const world = this.#world;
     this.starts.set(key, (this.starts.get(key) ?? 0) + 1);
     world.note(`${process.name} starts step ${key}`);
     const own = this.#claimedBy.get(process)?.get(key.slice(0, key.lastIndexOf('/')));
-    if (own === undefined || process.stalledIn === world.steps) return;
+    if (own === undefined)
+      return world.violate(`${process.name} starts step ${key} without a claim`);
+    if (this.#canceledIn(process).has(own.key)) {
+      return world.violate(`${process.name} starts step ${key} after its cancel was delivered`);
+    }
+    if (process.stalledIn === world.steps) return;
     const lateMs = this.#now() + (process.at - world.now) - own.until;
     if (lateMs >= 0) {
       world.violate(`${process.name} starts step ${key} ${Math.round(lateMs)} ms after its lease`);
@@ -247,6 +270,15 @@ export class ClaimCheck {
   readonly #paused = new Set<string>();
   readonly #blockedIn = new WeakMap<SimProcess, Set<string>>();
 
+  /** The instances whose cancel request has reached a process. */
+  #canceledIn(process: SimProcess): Set<string> {
+    const keys = this.#canceledInstances.get(process) ?? new Set<string>();
+    this.#canceledInstances.set(process, keys);
+    return keys;
+  }
+
+  readonly #canceledInstances = new WeakMap<SimProcess, Set<string>>();
+
   #isKnown(claim: Claim): boolean {
     return this.#known.has(claim);
   }
@@ -270,14 +302,15 @@ export class ClaimCheck {
     if (signal === undefined) return;
     const world = this.#world;
     const check = (): void => {
-      const dueAt = process.at + noticeMs;
+      const beganAt = process.at;
+      const dueAt = beganAt + noticeMs;
       world.add(
         process,
         'has lost a lease',
         () => {
           if (!this.working.has(signal) || signal.aborted) return;
-          // It was stopped or computed, so its timers are as late as this step.
-          if (world.now > dueAt || process.stalledIn >= 0) check();
+          // It was stopped, stalled or computed meanwhile, so its timers are as late as this step.
+          if (world.now > dueAt || process.stalledUntil > beganAt) check();
           else world.violate(`${process.name} does not abort ${key} after its lease ended`);
         },
         noticeMs,
@@ -397,14 +430,18 @@ export class ClaimCheck {
     for (const [index, { lockToken, outcome }] of args[0].entries()) {
       const acked = result[index];
       if (acked?.ok !== true) continue;
-      if (outcome.kind === 'failed' && outcome.failure.includes('"POISON"')) {
-        this.#world.violate(
-          `${this.#byToken.get(lockToken)?.key} is poison, although its code is not`,
-        );
-      }
+      if (outcome.kind === 'failed') this.#expectPoison(lockToken, outcome.failure);
       if (outcome.kind === 'failed') this.#expectBlocked(lockToken, outcome.failure);
       if (outcome.kind !== 'skipped') this.#settle(lockToken, acked);
     }
+  }
+
+  /** Only an item whose handler started at each of its claims, and did not end, is poison. */
+  #expectPoison(lockToken: string, failure: string): void {
+    const key = this.#byToken.get(lockToken)?.key;
+    if (key === undefined || !failure.includes('"POISON"')) return;
+    if ((this.starts.get(key) ?? 0) >= this.#maxClaims) return;
+    this.#world.violate(`${key} is poison, although its code is not`);
   }
 
   /** Only a handler that blocked the event loop fails for it: a suspended process does not. */

@@ -95,7 +95,7 @@ export class Fleet {
       pollInterval: weather.pollMs,
       activityConcurrency: slotsPerWorker,
       stepConcurrency: slotsPerWorker,
-      maxClaims: 25,
+      maxClaims: weather.maxClaims,
       logger: silentLogger,
       heartbeat: member.host === undefined ? 1_000 : 200,
       ...(isOldBuild && { buildId: 'old' }),

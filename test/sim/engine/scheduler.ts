@@ -38,6 +38,8 @@ export class SimProcess {
   isDead = false;
   /** The step in which it last stalled between two readings of its clock. */
   stalledIn = -1;
+  /** Its time when its last stall ended. */
+  stalledUntil = -1;
   readonly #world: World;
   #busyUntil = 0;
   #stoppedUntil = 0;
@@ -107,6 +109,7 @@ export class SimProcess {
       world.reached.add('fault stall');
       this.#stalledMs += ms;
       this.burn(ms);
+      this.stalledUntil = this.at;
     }
     return this.at;
   }

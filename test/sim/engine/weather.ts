@@ -19,6 +19,16 @@ const rates = {
 
 export type Fault = keyof typeof rates;
 
+/** Faults that end leases. */
+const disruptive: readonly Fault[] = [
+  'kill',
+  'stop',
+  'gracefulStop',
+  'failBefore',
+  'failAfter',
+  'slow',
+];
+
 /** The conditions of one seed: which faults it has, and how its processes differ. */
 export interface Weather {
   readonly rates: Readonly<Partial<Record<Fault, number>>>;
@@ -37,6 +47,8 @@ export interface Weather {
   readonly hosts: number;
   readonly activityLeaseMs: number;
   readonly orchestrationLeaseMs: number;
+  /** Claims without an outcome after which an item is poison. */
+  readonly maxClaims: number;
   readonly mixedBuilds: boolean;
   readonly fastPaths: boolean;
   readonly warm: boolean;
@@ -58,10 +70,14 @@ export function chooseWeather(decisions: Decisions): Weather {
   const storeWakes = has('storeWakes', 0.4);
   if (storeWakes) delete chosen.wakeLost;
   const canPollRarely = storeWakes && !chosen.hintLost && !chosen.failBefore && !chosen.failAfter;
+  const stalls = has('stalls', 0.35) && !isCalm;
+  const burns = has('burns', 0.5);
+  // Each of them can end the attempts of one item several times.
+  const isDisruptive = stalls || burns || disruptive.some((fault) => chosen[fault] !== undefined);
   return {
     rates: chosen,
-    stalls: has('stalls', 0.35) && !isCalm,
-    burns: has('burns', 0.5),
+    stalls,
+    burns,
     skewMs: has('skew', 0.4) && !storeWakes ? 2_000 : 0,
     storeWakes,
     pollMs: canPollRarely ? 100_000 : 250,
@@ -70,6 +86,7 @@ export function chooseWeather(decisions: Decisions): Weather {
     // Long enough that a takeover comes first.
     activityLeaseMs: hosts > 0 ? 3_000 : 300,
     orchestrationLeaseMs: hosts > 0 ? 2_000 : 200,
+    maxClaims: isDisruptive ? 25 : 4,
     mixedBuilds: has('mixedBuilds', 0.15),
     fastPaths: has('fastPaths', 0.8),
     warm: has('warm', 0.85),

@@ -1,7 +1,6 @@
 import { SimHost } from '../engine/sim-host.ts';
 import type { SimProcess } from '../engine/scheduler.ts';
 import type { HostProcesses } from '../../../src/runtime/leases/host-processes.ts';
-import { platform, type Platform } from '../../../src/model/platform.ts';
 import { Batch } from '../../../src/runtime/batches/batch.ts';
 import { CompletionWaiter } from '../../../src/client/waiting/completion-waiter.ts';
 import { LiveSession } from '../../../src/jobs/live-session.ts';
@@ -26,36 +25,7 @@ import { StreamRows } from '../../../src/providers/sqlite/tables/stream-rows.ts'
 import { Emitter } from '../../../src/runtime/activities/emitter.ts';
 import { Scheduler } from '../../../src/schedules/scheduler.ts';
 import type { PlantedBug } from './planted-bug.ts';
-
-type Methods = Record<string, (...args: never[]) => unknown>;
-
-/** Replaces a method of a class. Returns a function that restores it. */
-function replace<T extends object & { [K in keyof T]: T[K] }>(
-  of: { readonly prototype: T },
-  name: keyof T & string,
-  make: (original: (...args: unknown[]) => unknown) => (this: T, ...args: never[]) => unknown,
-): () => () => void {
-  return () => {
-    const prototype: Methods = of.prototype;
-    const original = prototype[name] as (...args: unknown[]) => unknown;
-    prototype[name] = make(original);
-    return () => void (prototype[name] = original as never);
-  };
-}
-
-const never = () => () => undefined;
-
-/** Replaces a function of the simulated platform. */
-function replacePlatformFunction<Name extends keyof Platform>(
-  name: Name,
-  replacement: Platform[Name],
-): () => () => void {
-  return () => {
-    const original = platform[name];
-    platform[name] = replacement;
-    return () => void (platform[name] = original);
-  };
-}
+import { never, replace, replacePlatformFunction } from './replace.ts';
 
 /** Guards of the runtime, the client and the SQLite provider, removed one by one. */
 export const engineBugs: readonly PlantedBug[] = [

@@ -162,6 +162,8 @@ export const foundBy: Readonly<Record<string, number>> = {
   'a waiting instance that is stopped takes a place later': 4,
   'the next execution of an instance gives up the place': 8,
   'a raised limit of an orchestration has no effect': 12,
+  'claims made while a renewal has no response are not renewed': 58,
+  'unstarted claims count towards poison, and suspects share a claim': 2,
   'a repeated start runs a deleted instance again (repeat/a-deleted-instance-stays-deleted)': 1_011_602,
   'a deletion records no start': 1_008_537,
 };

@@ -15,6 +15,8 @@ export interface PlantedBug {
   readonly breakClock?: (clock: Clock, wall: Clock) => Clock;
   /** Replaces the clock of the store's machine. */
   readonly breakStoreClock?: (clock: Clock) => Clock;
-  /** Conditions under which it shows. */
+  /** The violation that it must cause. Default: any. */
+  readonly finding?: RegExp;
+  /** Conditions under which it shows. Without the bug, the seed that finds it must pass under the same conditions. */
   readonly weather?: Partial<Weather>;
 }

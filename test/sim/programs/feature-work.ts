@@ -281,7 +281,8 @@ export class FeatureWork implements WorkPart {
           break;
         case 'transaction':
           output.push(
-            await ctx.transaction('write', async (tx) => {
+            await ctx.transaction('write', async (tx, step) => {
+              this.#simulation.claims.startedStep(process, step.idempotencyKey);
               await tx.query('INSERT INTO app_writes (key, value) VALUES ($1, $2)', [label, 'x']);
               return `w:${label}`;
             }),

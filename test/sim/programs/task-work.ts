@@ -143,7 +143,9 @@ export class TaskWork implements WorkPart {
       const id = `t${index}`;
       const keys = { limited: limitedKeys, rated: 2 }[name as string];
       const key = keys === undefined ? undefined : `k${Math.floor(draw() * keys)}`;
-      const fails = draw() < 0.25 ? 1 + Math.floor(draw() * 3) : 0;
+      // A run of the task with `onFail` that fails at all, fails for good.
+      const failing = name === 'plain' ? 3 : 1 + Math.floor(draw() * 3);
+      const fails = draw() < (name === 'plain' ? 0.4 : 0.25) ? failing : 0;
       const delayMs = Math.floor(draw() * 600);
       const cancelMs = Math.floor(draw() ** 3 * 800);
       if (!decisions.happens(`start:${id}`, 1)) continue;
