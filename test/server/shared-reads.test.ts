@@ -113,9 +113,16 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('reads shared by callers, on %s
     await ask('listQueues', {});
     await delay(1_100);
     take();
+    const startedAt = performance.now();
     await all(tabs, () => ask('getAttention', {}));
     await all(tabs, () => ask('listQueues', {}));
-    expect(take()).toMatchObject({ definitionQueues: 1, findUnclaimedWork: 1, listSchedules: 1 });
+    // A result is shared for a second; on a busy machine the requests take longer.
+    const most = 1 + Math.floor((performance.now() - startedAt) / 1_000);
+    const counts = take();
+    for (const method of ['definitionQueues', 'findUnclaimedWork', 'listSchedules']) {
+      expect(counts[method]).toBeGreaterThan(0);
+      expect(counts[method]).toBeLessThanOrEqual(most);
+    }
   });
 
   it.each([

@@ -108,14 +108,14 @@ async function countInstances(
   { filter, cap }: CountInstancesParams,
 ): Promise<InstanceCount> {
   let count = 0;
-  let examined = 0;
+  let left = cap + maxExamined;
   for (let beforeKey: number | undefined; ;) {
     const slice = await store.read('countInstances', () =>
-      store.instanceList.countSlice(filter, { cap: cap - count, beforeKey }),
+      store.instanceList.countSlice(filter, { cap: cap - count, maxRows: left, beforeKey }),
     );
     count += slice.count;
-    examined += slice.examined;
-    const isOver = slice.nextKey === null || count >= cap || examined >= cap + maxExamined;
+    left -= slice.examined;
+    const isOver = slice.nextKey === null || count >= cap || left <= 0;
     if (isOver) return { count, capped: slice.nextKey !== null };
     beforeKey = slice.nextKey;
     await nextIteration();

@@ -105,12 +105,20 @@ export class InstanceList {
     return this.#findEnded(filter, { instanceKey: beforeKey, endedAt: beforeEndedAt }, bounds);
   }
 
-  /** Counts the matches in one slice of the keys below `beforeKey`. `nextKey` is where the next slice starts. */
+  /** Counts the matches in one slice of at most `maxRows` keys below `beforeKey`. `nextKey` is where the next slice starts. */
   countSlice(
     filter: InstanceConditions,
-    { cap, beforeKey = noKey }: { readonly cap: number; readonly beforeKey?: number | undefined },
+    {
+      cap,
+      maxRows,
+      beforeKey = noKey,
+    }: {
+      readonly cap: number;
+      readonly maxRows: number;
+      readonly beforeKey?: number | undefined;
+    },
   ): { readonly count: number; readonly examined: number; readonly nextKey: number | null } {
-    const bounds = { limit: Math.min(cap, countedRows), maxRows: countedRows };
+    const bounds = { limit: Math.min(cap, countedRows), maxRows: Math.min(maxRows, countedRows) };
     const { keys, next, examined } = this.#find(filter, beforeKey, bounds);
     return { count: keys.length, examined, nextKey: next?.instanceKey ?? null };
   }
@@ -130,7 +138,8 @@ export class InstanceList {
       : this.#sortedSlices(query, source, maxRows);
     const found: Candidate[] = [];
     let examined = 0;
-    for (let size = firstSlice; ; size = Math.min(size * 2, maxSlice, maxRows - examined)) {
+    let size = Math.min(firstSlice, maxRows);
+    for (; ; size = Math.min(size * 2, maxSlice, maxRows - examined)) {
       const slice = slices(size, limit + 1 - found.length);
       found.push(...slice.candidates);
       const { stoppedAt } = slice;
