@@ -187,7 +187,8 @@ export class LocalBackend implements ClientBackend {
     const { id: instanceId, replaceKey, startKey, isRepeat } = call;
     const incarnation = replaceKey ?? startKey ?? randomToken();
     const created = toNewInstance(call, { instanceId, incarnation, isRepeat });
-    const instance = withIdentity(created, call, this.#maxPendingEvents);
+    const identity = withEventKey(call, incarnation);
+    const instance = withIdentity(created, identity, this.#maxPendingEvents);
     const { recentStarts } = this.completions;
     const start = recentStarts.begin(instance);
     let result: CreateResult | undefined;
@@ -365,6 +366,13 @@ export class LocalBackend implements ClientBackend {
   async #createInStore(instance: NewInstance): Promise<CreateResult> {
     return theOnly(await this.provider.createInstances([instance]));
   }
+}
+
+/** Gives the event of a start a key, so that a repeated start does not raise it again. */
+function withEventKey(call: StartCall, key: string): StartCall {
+  const { event } = call;
+  if (event === undefined || event.key !== undefined) return call;
+  return { ...call, event: { ...event, key } };
 }
 
 /** Whether the first turn of an instance may run before the instance exists. */

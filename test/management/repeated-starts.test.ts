@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
-import { orchestration, ProviderError, type Client, type Provider } from 'perdure';
+import { event, orchestration, ProviderError, type Client, type Provider } from 'perdure';
 import { describeManaged } from './managed-store.ts';
 
+const said = event<string>('said');
 let runs: string[] = [];
 const counted = orchestration('counted', async (ctx) => {
   if (!ctx.isReplaying) runs.push(ctx.instanceId);
@@ -59,5 +60,21 @@ describeManaged('a repeated start', ({ openManaged }) => {
     await clock.advance(1_000);
     await handle.result();
     expect(runs).toEqual(['one']);
+  });
+
+  test('raises its event once at an instance that exists', async () => {
+    const received: string[] = [];
+    const listening = orchestration('listening', async (ctx) => {
+      for (let count = 0; count < 2; count += 1) received.push(await ctx.waitFor(said));
+    });
+    const wrap = losingStarts(async () => undefined);
+    const { client, clock } = await openManaged({ orchestrations: [listening] }, wrap);
+    const options = (payload: string) => ({ id: 'one', event: { token: said, payload } });
+    await client.start(listening, undefined, options('first'));
+    await clock.advance(1_000);
+    await client.start(listening, undefined, options('second'));
+    await clock.advance(1_000);
+    expect(received).toEqual(['first', 'second']);
+    expect((await client.get('one'))?.status).toBe('completed');
   });
 });
