@@ -54,7 +54,11 @@ export interface InstanceParts extends StoreAccess, EnqueueParts, ExistingStartP
   readonly instanceList: {
     countSlice(
       filter: InstanceConditions,
-      slice: { readonly cap: number; readonly beforeKey?: number | undefined },
+      slice: {
+        readonly cap: number;
+        readonly maxRows: number;
+        readonly beforeKey?: number | undefined;
+      },
     ): { readonly count: number; readonly examined: number; readonly nextKey: number | null };
     definitions(
       params: Parameters<InstanceStore['listDefinitions']>[0],
