@@ -5,7 +5,7 @@ import type { Command, ParsedOptions, Terminal } from '../command.ts';
 import { findProfile, isUrl, unknownProfile, type Profile } from './profiles.ts';
 
 /** What chose a target: an option, a profile of a configuration file, the environment, or the default file. */
-export type TargetSource =
+type TargetSource =
   | { readonly kind: 'option' | 'environment' | 'file' }
   | { readonly kind: 'profile'; readonly name: string };
 
