@@ -11,6 +11,8 @@ interface Entry {
   readonly ok?: boolean;
   readonly changed?: boolean;
   readonly cancel?: unknown;
+  /** Why a session has ended. */
+  readonly end?: string | null;
   readonly turn?: Turn;
   readonly firstTurn?: Turn;
   readonly outcome?: { readonly kind: string };
@@ -29,6 +31,7 @@ export function* reachedBy({ method, args, result }: ObservedCall): Generator<st
     if (!isEntry(one)) continue;
     if (typeof one.kind === 'string') yield `result ${method} ${one.kind}`;
     if (one.ok === false) yield `result ${method} lost`;
+    if (one.end === 'expired') yield 'fault sessionLost';
     if (one.changed === true) yield `result ${method} changed`;
     if (one.cancel !== undefined && one.cancel !== null) yield `result ${method} canceled`;
   }
@@ -63,6 +66,8 @@ const expected: Readonly<Record<string, readonly string[]>> = {
     'hintLost',
     'hintTwice',
     'hintLate',
+    'hintReordered',
+    'sessionLost',
     'wakeLost',
     'deafEnd',
     'leaseExpired',
@@ -125,6 +130,7 @@ const expected: Readonly<Record<string, readonly string[]>> = {
     'terminate',
     'delete',
     'retry',
+    'restart',
     'prune',
     'set limits',
   ],

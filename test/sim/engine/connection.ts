@@ -287,6 +287,8 @@ export class Network {
     const listeners = new Set<(hint: Hint) => void>();
     this.#listeners.set(process, listeners);
     let isPending = false;
+    let sent = 0;
+    let newest = 0;
     this.#store.hints((hint) => {
       const where = `${process.name} ${hint.kind}`;
       if (process.isDead || listeners.size === 0) return;
@@ -295,10 +297,13 @@ export class Network {
       if ((isCommit && isPending) || this.fault('hintLost', where)) return;
       if (isCommit) isPending = true;
       const times = this.fault('hintTwice', where) ? 2 : 1;
+      const number = ++sent;
       for (let time = 0; time < times; time++) {
         const delayMs = this.fault('hintLate', where) ? 400 : this.#latency(where);
         const run = (): void => {
           if (isCommit) isPending = false;
+          if (number < newest) world.reached.add('fault hintReordered');
+          newest = Math.max(newest, number);
           if (listeners.size > 0) this.#observer.hinted(process, hint);
           for (const listener of listeners) listener(hint);
         };

@@ -24,6 +24,16 @@ import { Sweeper } from '../../../src/management/sweeper.ts';
 import { StreamRows } from '../../../src/providers/sqlite/tables/stream-rows.ts';
 import { Emitter } from '../../../src/runtime/activities/emitter.ts';
 import { Scheduler } from '../../../src/schedules/scheduler.ts';
+import { SessionReaper } from '../../../src/runtime/maintenance/session-reaper.ts';
+import { WarmInstance } from '../../../src/runtime/turns/warm-instance.ts';
+import { Tombstones } from '../../../src/providers/sqlite/tables/tombstones.ts';
+import { BatchGatherer } from '../../../src/runtime/batches/batch-gatherer.ts';
+import { SendQueue } from '../../../src/jobs/send-queue.ts';
+import { JobRun } from '../../../src/jobs/job-run.ts';
+import { BatchMember } from '../../../src/runtime/batches/batch-member.ts';
+import { StepHolder } from '../../../src/runtime/steps/step-holder.ts';
+import { Reclaimer } from '../../../src/runtime/maintenance/reclaimer.ts';
+import { SessionRows } from '../../../src/providers/sqlite/jobs/session-rows.ts';
 import type { PlantedBug } from './planted-bug.ts';
 import { never, replace, replacePlatformFunction } from './replace.ts';
 
@@ -278,5 +288,57 @@ export const engineBugs: readonly PlantedBug[] = [
   {
     fault: 'a withdrawn operation is not canceled',
     breakEngine: replace(ItemCancels, 'cancelOperations', () => () => []),
+  },
+  {
+    fault: 'expired sessions are not ended',
+    breakEngine: replace(SessionReaper, 'start', never),
+  },
+  {
+    fault: 'a warm instance runs two turns at a time',
+    breakEngine: replace(WarmInstance, 'tryAcquire', () => () => true),
+  },
+  {
+    fault: 'the store forgets which instances were deleted',
+    breakEngine: replace(Tombstones, 'has', () => () => false),
+  },
+  {
+    fault: 'the store does not learn that a reply was taken',
+    breakEngine: replace(LiveSession, 'sendTaken', never),
+  },
+  {
+    fault: 'a batch takes more runs than it has places',
+    breakEngine: replace(BatchGatherer, 'mayAdd', () => () => true),
+  },
+  {
+    fault: 'a drain does not wait for jobs that are not sent',
+    breakEngine: replace(SendQueue, 'allSent', () => () => Promise.resolve()),
+  },
+  {
+    fault: 'a closed job is not canceled',
+    breakEngine: replace(JobRun, 'close', never),
+  },
+  {
+    fault: 'a canceled member of a batch is not aborted',
+    breakEngine: replace(BatchMember, 'cancel', never),
+  },
+  {
+    fault: 'the handler of a deleted instance is not aborted',
+    breakEngine: replace(ActivityRun, 'onDeleted', never),
+  },
+  {
+    fault: 'hints do not wake an instance with running steps',
+    breakEngine: replace(StepHolder, 'onHint', never),
+  },
+  {
+    fault: 'rows of deleted instances are not reclaimed',
+    breakEngine: replace(Reclaimer, 'runIfDue', never),
+  },
+  {
+    fault: 'the clean-up of an instance is never due',
+    breakEngine: replace(InstanceLocks, 'selectCleanupDue', () => () => []),
+  },
+  {
+    fault: 'a session with open jobs counts as empty',
+    breakEngine: replace(SessionRows, 'countOpenJobs', () => () => 0),
   },
 ];

@@ -56,16 +56,17 @@ export class ScriptWork implements WorkPart {
     }
   }
 
-  #start(id: string, delayMs: number): void {
+  #start(id: string, delayMs: number, operation = 'start'): void {
     const { world, fleet } = this.#simulation;
     const chooser = world.decisions.draw('starter');
     const starter = (): Member | undefined =>
       chooser < 0.5
         ? fleet.workers[Math.floor(chooser * 2 * fleet.workers.length)]
         : fleet.clients[0];
-    this.#simulation.act(starter, delayMs, `start ${id}`, (client) =>
-      client.start('scripted', this.#reach(id), { id }),
-    );
+    this.#simulation.act(starter, delayMs, `start ${id}`, async (client) => {
+      await client.start('scripted', this.#reach(id), { id });
+      if (operation !== 'start') world.reached.add(`operation ${operation}`);
+    });
   }
 
   /** Returns the script of an instance that starts. */
@@ -81,7 +82,7 @@ export class ScriptWork implements WorkPart {
     const { world, fleet } = this.#simulation;
     const client = fleet.clients[world.decisions.draw('operator') < 0.5 ? 0 : 1];
     const isFirst = world.decisions.draw('operation') < 0.5;
-    if (operation === 'restart') return this.#start(id, delayMs);
+    if (operation === 'restart') return this.#start(id, delayMs, operation);
     this.#simulation.act(
       () => client,
       delayMs,
