@@ -272,8 +272,8 @@ export class Simulation {
     world.note('heal');
     world.isHealing = true;
     // The first fetch of a new worker would hide a lost wake-up.
-    const isLiving = fleet.workers.some(({ isStopping }) => !isStopping);
-    if (!isLiving || weather.pollMs <= 250) fleet.joinWorker();
+    const isLiving = ({ isStopping, isOldBuild }: Member): boolean => !isStopping && !isOldBuild;
+    if (!fleet.workers.some(isLiving) || weather.pollMs <= 250) fleet.joinWorker();
     this.workload.heal();
   }
 }

@@ -214,14 +214,18 @@ export class ClaimCheck {
     }
   }
 
-  /** A step of `ctx.run` or a transaction of an orchestration starts. Its process holds the instance. */
-  startedStep(process: SimProcess, key: string): void {
+  /**
+   * A step of `ctx.run` or a transaction of an orchestration starts. Its process holds the instance. A transaction starts
+   * when the store begins it, which can be after the lease or a cancel: the store then rolls it back.
+   */
+  startedStep(process: SimProcess, key: string, kind: 'step' | 'transaction' = 'step'): void {
     const world = this.#world;
     this.starts.set(key, (this.starts.get(key) ?? 0) + 1);
     world.note(`${process.name} starts step ${key}`);
     const own = this.#claimedBy.get(process)?.get(key.slice(0, key.lastIndexOf('/')));
     if (own === undefined)
       return world.violate(`${process.name} starts step ${key} without a claim`);
+    if (kind === 'transaction') return;
     if (this.#canceledIn(process).has(own.key)) {
       return world.violate(`${process.name} starts step ${key} after its cancel was delivered`);
     }

@@ -14,6 +14,8 @@ export interface Member {
   perdure?: Perdure;
   worker?: Worker;
   isStopping: boolean;
+  /** It lacks some definitions. */
+  readonly isOldBuild: boolean;
   /** The host of a worker. */
   readonly host?: SimHost | undefined;
 }
@@ -68,7 +70,7 @@ export class Fleet {
     const { length } = this.#hosts;
     const host = length === 0 ? undefined : this.#hosts[world.decisions.pick('host', length)];
     host?.add(process);
-    const member: Member = { process, isStopping: false, host };
+    const member: Member = { process, isStopping: false, isOldBuild, host };
     this.workers.push(member);
     world.add(process, 'boots', () => {
       this.#startWorker(member, isOldBuild).catch((error: unknown) => {
@@ -115,7 +117,7 @@ export class Fleet {
     const { world, network } = this.#params;
     const process = world.createProcess(`c${this.#count++}`);
     this.#skew(process);
-    const member: Member = { process, isStopping: false };
+    const member: Member = { process, isStopping: false, isOldBuild: false };
     this.clients.push(member);
     world.add(process, 'boots', () => void this.#open(member, network));
     return member;

@@ -169,6 +169,8 @@ export const foundBy: Readonly<Record<string, number>> = {
   'a warm instance runs two turns at a time': 4,
   'the store forgets which instances were deleted': 47,
   'a job whose reply was taken can be abandoned': 22,
+  'the turn of a deleted instance recreates it': 101,
+  'a retried instance keeps the cancel request of its ended execution': 191,
   'a repeated start runs a deleted instance again (repeat/a-deleted-instance-stays-deleted)': 1_011_602,
   'a deletion records no start': 1_008_537,
 };

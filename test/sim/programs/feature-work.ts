@@ -282,7 +282,7 @@ export class FeatureWork implements WorkPart {
         case 'transaction':
           output.push(
             await ctx.transaction('write', async (tx, step) => {
-              this.#simulation.claims.startedStep(process, step.idempotencyKey);
+              this.#simulation.claims.startedStep(process, step.idempotencyKey, 'transaction');
               await tx.query('INSERT INTO app_writes (key, value) VALUES ($1, $2)', [label, 'x']);
               return `w:${label}`;
             }),

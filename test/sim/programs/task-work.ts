@@ -12,6 +12,8 @@ interface TaskInput {
   readonly label: string;
   /** The number of attempts that fail. */
   readonly fails: number;
+  /** The first failure is final. */
+  readonly isFinal?: boolean;
 }
 
 const names = [
@@ -84,7 +86,9 @@ export class TaskWork implements WorkPart {
       burnCpu(this.#simulation, process, [ctx.idempotencyKey]);
       await this.#pass(process, ctx.signal);
       ctx.throwIfCanceled();
-      if (ctx.attempt <= input.fails) throw new Error(`attempt ${ctx.attempt} fails`);
+      const nonRetryable = input.isFinal === true;
+      if (ctx.attempt <= input.fails)
+        throw Object.assign(new Error(`attempt ${ctx.attempt} fails`), { nonRetryable });
       return `t:${input.label}`;
     };
     const onFail = {
@@ -149,7 +153,9 @@ export class TaskWork implements WorkPart {
       const delayMs = Math.floor(draw() * 600);
       const cancelMs = Math.floor(draw() ** 3 * 800);
       if (!decisions.happens(`start:${id}`, 1)) continue;
-      const run: TaskRun = { id, name, key, input: { label: id, fails }, mayStop: false };
+      const isFinal = name === 'plain' && index % 2 === 0;
+      const input = { label: id, fails, isFinal };
+      const run: TaskRun = { id, name, key, input, mayStop: false };
       this.#runs.push(run);
       this.#keys.set(id, key);
       this.#simulation.act(
