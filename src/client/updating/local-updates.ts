@@ -120,6 +120,8 @@ export class LocalUpdates implements UpdateBackend {
   ): Promise<Settled> {
     if (this.#isClosed) throw clientClosed();
     const { promise, resolve, reject } = Promise.withResolvers<Settled>();
+    // close() may reject it before the request is stored, when nothing awaits it yet.
+    promise.catch(() => undefined);
     const waiter: Waiter = {
       id,
       key,
