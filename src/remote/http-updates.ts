@@ -51,7 +51,15 @@ export class HttpUpdates implements UpdateBackend {
     const options = { repeatable: true };
     const params = { token };
     if (answer.kind === 'reject') {
-      const body = { reason: answer.failure.message, key };
+      const { name, message, code, details } = answer.failure;
+      const body = {
+        reason: message,
+        key,
+        // Servers before this option reject unknown fields, so send it only if it differs.
+        ...(name !== 'Error' && { name }),
+        ...(code !== undefined && { code }),
+        ...(details !== undefined && { details }),
+      };
       await this.#transport.call('rejectAwakeable', { params, body }, options);
       return;
     }

@@ -49,6 +49,31 @@ describeEngine(
       });
     });
 
+    it('rejectAwakeable() keeps the name, code and details of an error, and cuts its message', async () => {
+      tokens.clear();
+      const { client } = await open(worker);
+      const handle = await client.start(approval, undefined, { id: 'a' });
+      const error = Object.assign(new RangeError('too expensive', { cause: new Error('budget') }), {
+        code: 'OVER_BUDGET',
+        details: { limit: 5 },
+      });
+      await client.rejectAwakeable(await tokenOf('a'), error);
+      const rejected: unknown = await handle.result().catch((thrown: unknown) => thrown);
+      const cause = (rejected as { failure: { cause: { stack?: unknown } } }).failure.cause;
+      const { stack: _, ...kept } = cause;
+      expect(kept).toEqual({
+        name: 'RangeError',
+        message: 'too expensive',
+        code: 'OVER_BUDGET',
+        details: { limit: 5 },
+      });
+      const long = await client.start(approval, undefined, { id: 'long' });
+      await client.rejectAwakeable(await tokenOf('long'), new Error('e'.repeat(20_000)));
+      await expect(long.result()).rejects.toMatchObject({
+        failure: { cause: { name: 'Error', message: 'e'.repeat(10_000) } },
+      });
+    });
+
     it('guessed, withdrawn and late tokens get the same error, without the token', async () => {
       tokens.clear();
       const { client } = await open(worker);

@@ -114,6 +114,13 @@ describeServer('routes', (open) => {
     expect([again.status, codeOf(again)]).toEqual([409, 'AWAKEABLE_ALREADY_ANSWERED']);
     const wrong = await resolve(`${second.slice(0, -1)}${second.endsWith('A') ? 'B' : 'A'}`);
     expect([wrong.status, codeOf(wrong)]).toEqual([404, 'AWAKEABLE_NOT_FOUND']);
+    const large = { reason: 'no', details: 'x'.repeat(40_000) };
+    const refused = await send(
+      'rejectAwakeable',
+      { params: { token: second }, body: large },
+      asNobody,
+    );
+    expect([refused.status, codeOf(refused)]).toEqual([400, 'INVALID_REQUEST']);
     const body = { reason: 'no' };
     const rejected = await send('rejectAwakeable', { params: { token: second }, body }, asNobody);
     expect(rejected.status).toBe(200);

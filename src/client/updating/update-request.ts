@@ -10,6 +10,11 @@ import { randomToken } from '../../model/values/random-id.ts';
 import { validateNamed } from '../../model/values/validate-input.ts';
 import { readDefinition } from '../starting/start-request.ts';
 
+/** Maximum length of the message of `rejectAwakeable`, in UTF-16 code units. Longer ones are cut. */
+export const maxReason = 10_000;
+/** Maximum length of the name and of the code of the error of `rejectAwakeable`. Longer ones are cut. */
+export const maxErrorName = 1_000;
+
 /** Options of `client.update`. */
 export interface UpdateOptions {
   /** Rejects with `TIMEOUT` after this time. The update is not withdrawn. Default: no timeout. */
@@ -88,11 +93,20 @@ export function readRejection(token: unknown, reason: unknown): AnswerCall {
   return { token: readSecret(token), key: randomToken(), answer: { kind: 'reject', failure } };
 }
 
+/** Without the stack and the causes: their stacks name files of the caller. */
 function asFailure(reason: unknown): Failure {
-  if (typeof reason === 'string') return { name: 'Error', message: reason.slice(0, 10_000) };
-  // The stack names files of the caller.
-  const { stack: _, ...failure } = toFailure(reason);
-  return failure;
+  if (typeof reason === 'string') return { name: 'Error', message: cut(reason, maxReason) };
+  const { name, message, code, details } = toFailure(reason);
+  return {
+    name: cut(name, maxErrorName),
+    message: cut(message, maxReason),
+    ...(code !== undefined && { code: cut(code, maxErrorName) }),
+    ...(details !== undefined && { details }),
+  };
+}
+
+function cut(text: string, length: number): string {
+  return text.length <= length ? text : text.slice(0, length).toWellFormed();
 }
 
 /** Never quotes the token. */

@@ -21,6 +21,8 @@ export interface Failure {
 }
 
 const maxTextLength = 32_768;
+/** Maximum bytes of `details` as JSON. Larger ones are dropped. */
+export const maxDetailBytes = maxTextLength;
 const maxCauses = 8;
 const maxAggregated = 10;
 

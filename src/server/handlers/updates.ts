@@ -53,8 +53,13 @@ export const updateHandlers: Handlers<typeof updateRoutes> = {
     return {};
   },
   async rejectAwakeable({ params, body }, { updates }) {
-    const { reason = 'rejected', key = randomToken() } = body;
-    const failure = { name: 'Error', message: reason };
+    const { reason = 'rejected', name = 'Error', code, details, key = randomToken() } = body;
+    const failure = {
+      name,
+      message: reason,
+      ...(code !== undefined && { code }),
+      ...(details !== undefined && { details }),
+    };
     await updates.answerAwakeable({ ...params, key, answer: { kind: 'reject', failure } });
     return {};
   },

@@ -1,4 +1,7 @@
 import { z } from 'zod';
+import { maxErrorName, maxReason } from '../../client/updating/update-request.ts';
+import { maxDetailBytes } from '../../model/failures/failure.ts';
+import { describeAsJson } from '../../model/values/payload.ts';
 import { byId, done, id, json, name } from './fields.ts';
 import { wireError } from './response-schemas.ts';
 import { longestPollMs, route } from './route.ts';
@@ -74,7 +77,20 @@ export const updateRoutes = {
     summary:
       'Rejects an awakeable with `reason`. The token in the path is the only right that it needs.',
     params: token,
-    body: z.strictObject({ reason: z.string().max(10_000).optional(), key: answerKey }),
+    body: z.strictObject({
+      reason: z.string().max(maxReason).optional(),
+      name: z.string().min(1).max(maxErrorName).optional().meta({
+        description: 'The name of the error. Default: `Error`.',
+      }),
+      code: z.string().max(maxErrorName).optional().meta({ description: 'The code of the error.' }),
+      details: json
+        .refine((value) => describeAsJson(value, maxDetailBytes) !== undefined, {
+          error: 'must be at most 32,768 bytes as JSON',
+        })
+        .optional()
+        .meta({ description: 'The details of the error. At most 32,768 bytes as JSON.' }),
+      key: answerKey,
+    }),
     response: done,
   }),
 };
