@@ -10,7 +10,7 @@ export type Next = () => Promise<unknown>;
 export interface ClientCall {
   /** `start`: also `submit` of a job. `schedule`: `schedules.put`. `trigger`: `schedules.trigger` and `schedules.backfill`. */
   readonly kind: TracedCall['kind'];
-  /** The orchestration, task, event or schedule. Absent for a cancel. */
+  /** The orchestration, task, event, update or schedule. Absent for a cancel. */
   readonly name?: string | undefined;
   /** Absent for a schedule, and for a call that starts several runs. */
   readonly instanceId?: string | undefined;
@@ -61,8 +61,9 @@ export interface TaskCall {
  */
 export interface Middleware {
   /**
-   * Around calls of `client`: starts, jobs, events, cancels and changes of schedules. `next()` of a job resolves once the
-   * job is stored. An error rejects its `result()`, and cancels its run if it was stored and has not ended.
+   * Around calls of `client`: starts, jobs, events, updates, cancels and changes of schedules. Without `next()` the call
+   * rejects with `INVALID_INPUT`. `next()` of a job resolves once the job is stored. An error rejects its `result()`, and
+   * cancels its run if it was stored and has not ended.
    */
   readonly client?: (call: ClientCall, next: Next) => unknown;
   /**

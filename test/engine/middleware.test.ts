@@ -191,6 +191,47 @@ describe.each(storeKinds)('middleware on %s', (kind) => {
     expect(await perdure.client.get('j')).toBeUndefined();
   });
 
+  it('client middleware that does not call next() rejects every call, and sends nothing', async () => {
+    let isSkipping = false;
+    const perdure = await open({ client: (_call, next) => (isSkipping ? undefined : next()) });
+    const { client } = perdure;
+    await client.start('any', 1, { id: 'live' });
+    await client.schedules.put('daily', { every: '1d', task: 'work' });
+    isSkipping = true;
+    const calls = [
+      client.start('any', 1, { id: 'x' }),
+      client.runTask('work', 1, { id: 'y' }),
+      client.runTasks([{ task: 'work', input: 1, options: { id: 'z' } }]),
+      client.raiseEvent('live', 'go'),
+      client.update('live', 'add', 1),
+      client.cancel('live'),
+      client.schedules.put('hourly', { every: '1h', task: 'work' }),
+      client.schedules.trigger('daily'),
+      client.schedules.backfill('daily', { from: 0, to: 1 }),
+    ];
+    for (const call of calls) {
+      await expect(call).rejects.toMatchObject({
+        code: 'INVALID_INPUT',
+        message: expect.stringContaining('did not call next()') as unknown,
+      });
+    }
+    expect((await client.list()).items.map(({ id }) => id)).toEqual(['live']);
+    expect((await client.get('live'))?.status).toBe('pending');
+    expect(await client.schedules.get('hourly')).toBeUndefined();
+  });
+
+  it('client middleware that returns undefined after next() keeps the result of the call', async () => {
+    const perdure = await open({
+      client: async (_call, next) => {
+        await next();
+      },
+    });
+    const { client } = perdure;
+    expect((await client.start('any', 1, { id: 'x' })).id).toBe('x');
+    expect((await client.runTask('work', 1, { id: 'y' })).id).toBe('y');
+    expect(await client.cancel('x')).toMatchObject({ found: true });
+  });
+
   it('the middleware of a server runs around jobs of remote clients', async () => {
     const names: unknown[] = [];
     const perdure = await open({

@@ -12,7 +12,10 @@ export interface CallPath {
   readonly middleware: MiddlewareChain | undefined;
 }
 
-/** Sends a call inside the middleware and in a span. Without both, only sends it. */
+/**
+ * Sends a call inside the middleware and in a span. Without both, only sends it. Rejects with `INVALID_INPUT` if the middleware
+ * returns without `next()`.
+ */
 export function traced<Result>(
   { telemetry, middleware }: CallPath,
   call: TracedCall,
@@ -21,10 +24,32 @@ export function traced<Result>(
   const hasMiddleware = middleware !== undefined && !middleware.isEmpty('client');
   if (!hasMiddleware)
     return telemetry === undefined ? send(undefined) : sendInSpan(telemetry, call, send);
-  const inSpan = () =>
-    telemetry === undefined ? send(undefined) : sendInSpan(telemetry, call, send);
+  return sendInside(middleware, call, () =>
+    telemetry === undefined ? send(undefined) : sendInSpan(telemetry, call, send),
+  );
+}
+
+async function sendInside<Result>(
+  middleware: MiddlewareChain,
+  call: TracedCall,
+  send: () => Promise<Result>,
+): Promise<Result> {
   const { kind, name, instanceId } = call;
-  return middleware.run('client', { kind, name, instanceId }, inSpan) as Promise<Result>;
+  let sent: Promise<Result> | undefined;
+  const result = await middleware.run('client', { kind, name, instanceId }, () => (sent = send()));
+  if (sent === undefined) throw notSent(call);
+  // An event has no result, and the reply to an update may be `undefined`. Every other result is an object.
+  const isChanged = result !== undefined || kind === 'event' || kind === 'update';
+  return isChanged ? (result as Result) : sent;
+}
+
+function notSent({ kind, name, instanceId }: TracedCall): PerdureError {
+  const ofName = name === undefined ? '' : ` of ${JSON.stringify(name)}`;
+  const ofInstance = instanceId === undefined ? '' : ` for instance ${JSON.stringify(instanceId)}`;
+  return new PerdureError(
+    'INVALID_INPUT',
+    `The client middleware did not call next(), so the ${kind}${ofName}${ofInstance} was not sent. Call next(), or throw an error.`,
+  );
 }
 
 /** Sends a job inside the middleware. Rejects if the middleware returns without `next()`: a job needs a run. */
