@@ -5,7 +5,7 @@ import type { ExternalKey, ExternalPayloadStore } from '../model/encoding/extern
 import { PerdureError } from '../model/failures/errors.ts';
 
 const temporarySuffix = '.tmp';
-const keyPattern = /^[\w.~-]+(?:\/[\w.~-]+)*$/;
+const keyPattern = /^[\w.-]+(?:\/[\w.-]+)*$/;
 
 /** Keeps payloads as files in a folder, for one host or a shared file system. Throws `INVALID_OPTION`. */
 export function folderStore(folder: string): ExternalPayloadStore {

@@ -1,6 +1,6 @@
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import {
   activity,
@@ -109,6 +109,26 @@ describe.each(storeKinds)('external payloads on %s', (kind) => {
     expect(await filesIn(folder)).toEqual([]);
   });
 
+  it('a fork with an id of 1,000 bytes keeps the payloads of a source with such an id', async () => {
+    const { folder, perdure } = await open();
+    await perdure.startWorker(definitions);
+    const { client } = perdure;
+    const [source, forkId] = ['s'.repeat(1_000), 'f'.repeat(1_000)];
+    await client.start(echoes, large, { id: source });
+    await expect.poll(async () => (await client.why(source)).waits[0]?.kind).toBe('event');
+    const { items } = await client.history(source);
+    const fork = await client.fork(source, { from: items.length, id: forkId });
+    const keys = (await filesIn(folder)).map((file) => relative(folder, file));
+    expect(keys.filter((key) => !/^[\w./-]{1,1500}$/.test(key))).toEqual([]);
+    await client.deleteInstance(source, { force: true });
+    await perdure.sweepExternalPayloads({ graceMs: 0 });
+    await client.raiseEvent(forkId, go, 'x');
+    expect(((await fork.result()) as unknown[])[0]).toBe(large.length + 1);
+    await client.deleteInstance(forkId);
+    await perdure.sweepExternalPayloads({ graceMs: 0 });
+    expect(await filesIn(folder)).toEqual([]);
+  });
+
   it('with a codec nothing is readable in the other store, and a damaged file blocks its instance', async () => {
     const codec = aesGcm({
       current: 'k1',
@@ -147,6 +167,34 @@ describe('external payloads', () => {
       code: 'CODEC_FAILED',
     });
     expect(await perdure.client.get('a')).toBeUndefined();
+    await perdure.close();
+  });
+
+  it('a fork whose mark cannot be stored rejects with CODEC_FAILED and creates nothing', async () => {
+    const store = folderStore(await temporaryFolder());
+    let isBroken = false;
+    const failing: ExternalPayloadStore = {
+      ...store,
+      put: (...args) => (isBroken ? Promise.reject(new Error('disk is full')) : store.put(...args)),
+    };
+    const perdure = await Perdure.open(':memory:', {
+      externalPayloads: { store: failing, aboveBytes: 1_024 },
+    });
+    // The input is small: a fork writes its first event again, and the failure must be that of the mark.
+    const grown = orchestration('grown', async (ctx) => {
+      await ctx.run('grow', () => large);
+      await ctx.waitFor(go);
+    });
+    await perdure.startWorker({ orchestrations: [grown] });
+    const { client } = perdure;
+    await client.start(grown, undefined, { id: 'source' });
+    await expect.poll(async () => (await client.why('source')).waits[0]?.kind).toBe('event');
+    const { items } = await client.history('source');
+    isBroken = true;
+    const fork = client.fork('source', { from: items.length, id: 'fork' });
+    await expect(fork).rejects.toMatchObject({ code: 'CODEC_FAILED' });
+    await expect(fork).rejects.toThrow('the mark of a fork');
+    expect(await client.get('fork')).toBeUndefined();
     await perdure.close();
   });
 

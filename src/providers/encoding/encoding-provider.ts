@@ -16,7 +16,7 @@ import { platformFailure } from '../../model/failures/failure.ts';
 import type { Logger } from '../../model/logger.ts';
 import { byteLength } from '../../model/values/payload.ts';
 import { CallOrder } from './call-order.ts';
-import { markForks } from './external-forks.ts';
+import { forkWithMarks } from './external-forks.ts';
 import { PayloadWalker, type TextSealer } from './payload-walker.ts';
 import {
   heldMessages,
@@ -346,10 +346,10 @@ export function encodingProvider(
       }),
     forkInstances: (forks) =>
       walker.writeEach(forks, instanceFork, {
-        call: async (encoded) => {
-          if (external !== undefined) await markForks(external, inner, encoded);
-          return inner.forkInstances(encoded);
-        },
+        call: (encoded) =>
+          external === undefined
+            ? inner.forkInstances(encoded)
+            : forkWithMarks(external, inner, encoded),
         failed: (error) => ({ kind: 'refused', error }),
       }),
     inspectInstance: async (params) =>

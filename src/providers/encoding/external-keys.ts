@@ -1,3 +1,5 @@
+import { hash } from 'node:crypto';
+
 const segmentLength = 100;
 
 /** Returns the folder of an instance's payloads. The id is readable in it, as it is in the database. */
@@ -10,8 +12,8 @@ function folderOf(instanceId: string): string {
 /** A key of the layout of `folderOf`. */
 export interface ParsedKey {
   readonly instanceId: string;
-  /** Set for a mark: the fork that shares the payloads of this instance. */
-  readonly forkId?: string;
+  /** Whether it marks a fork that shares the payloads of this instance. The mark contains the id of the fork. */
+  readonly isMark: boolean;
 }
 
 const payloadMark = 'p.';
@@ -22,9 +24,12 @@ export function payloadKey(instanceId: string, name: string): string {
   return `${folderOf(instanceId)}/${payloadMark}${name}`;
 }
 
-/** Returns the key that marks a fork: it shares the payloads of the instance that it was copied from. */
+/**
+ * Returns the key that marks a fork: it shares the payloads of the instance that it was copied from. It has a hash of the
+ * fork's id, because two ids exceed the maximum length of a key.
+ */
 export function forkKey(instanceId: string, forkId: string): string {
-  return `${folderOf(instanceId)}/${forkMark}${folderOf(forkId).slice('i/'.length).replaceAll('/', '~')}`;
+  return `${folderOf(instanceId)}/${forkMark}${hash('sha256', forkId, 'base64url')}`;
 }
 
 /** The beginning of the keys that mark forks of an instance. */
@@ -38,9 +43,8 @@ export function parseKey(key: string): ParsedKey | undefined {
   const name = segments.pop() ?? '';
   if (segments.shift() !== 'i') return undefined;
   const instanceId = fromSegments(segments.join(''));
-  if (name.startsWith(payloadMark)) return { instanceId };
-  if (!name.startsWith(forkMark)) return undefined;
-  return { instanceId, forkId: fromSegments(name.slice(forkMark.length).replaceAll('~', '')) };
+  const isMark = name.startsWith(forkMark);
+  return isMark || name.startsWith(payloadMark) ? { instanceId, isMark } : undefined;
 }
 
 function fromSegments(encoded: string): string {

@@ -1,4 +1,3 @@
-import { PerdureError } from '../../model/failures/errors.ts';
 import type { EncodeContext } from '../../model/encoding/codec.ts';
 import {
   externalEnvelope,
@@ -11,12 +10,9 @@ import {
 import type { ExternalPayloadStore } from '../../model/encoding/external-store.ts';
 import { byteLength } from '../../model/values/payload.ts';
 import { randomToken } from '../../model/values/random-id.ts';
+import { describeError, getExternal, putExternal } from './external-calls.ts';
 import { payloadKey } from './external-keys.ts';
 import type { TextSealer } from './payload-walker.ts';
-import { platform } from '../../model/platform.ts';
-
-const maxReasonLength = 200;
-const timeoutMs = 10_000;
 
 /** Moves large texts to another store, after another sealer has encoded them. */
 export class ExternalSealer implements TextSealer {
@@ -43,15 +39,11 @@ export class ExternalSealer implements TextSealer {
     const isLarge = text.length * 3 > this.#aboveBytes && byteLength(text) > this.#aboveBytes;
     if (!isLarge || instanceId === undefined) return sealed;
     const key = payloadKey(instanceId, randomToken());
-    try {
-      await within(this.#store.put(key, new TextEncoder().encode(sealed)), 'put');
-    } catch (cause) {
-      throw new PerdureError(
-        'CODEC_FAILED',
-        `The external store could not store a payload, so nothing was stored: ${describe(cause)}`,
-        { cause },
-      );
-    }
+    await putExternal(this.#store, {
+      key,
+      bytes: new TextEncoder().encode(sealed),
+      what: 'a payload',
+    });
     return externalEnvelope(key);
   }
 
@@ -59,12 +51,11 @@ export class ExternalSealer implements TextSealer {
     const key = readExternalKey(text);
     if (key === undefined) return this.#inner.open(text);
     try {
-      const bytes: unknown = await within(this.#store.get(key), 'get');
+      const bytes = await getExternal(this.#store, key);
       if (bytes === undefined) return undecoded('An external payload is missing in its store.');
-      if (!(bytes instanceof Uint8Array)) throw new TypeError('get() must return a Uint8Array.');
       return await this.#inner.open(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
     } catch (error) {
-      return undecoded(`The external store could not read a payload: ${describe(error)}`);
+      return undecoded(`The external store could not read a payload: ${describeError(error)}`);
     }
   }
 
@@ -80,23 +71,3 @@ export const plainSealer: TextSealer = {
   open: (text) => Promise.resolve(text),
   hash: (text) => Promise.resolve(text),
 };
-
-async function within<T>(result: Promise<T>, method: string): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = platform.setTimeout(
-      () => reject(new Error(`${method}() took longer than ${timeoutMs} ms.`)),
-      timeoutMs,
-    );
-  });
-  try {
-    return await Promise.race([result, late]);
-  } finally {
-    platform.clearTimeout(timer);
-  }
-}
-
-function describe(error: unknown): string {
-  const message = error instanceof Error ? error.message : String(error);
-  return message.slice(0, maxReasonLength).toWellFormed();
-}

@@ -1,5 +1,6 @@
 import type { ExternalPayloadStore } from '../../model/encoding/external-store.ts';
 import type { Provider } from '../contract/provider.ts';
+import { getExternal } from './external-calls.ts';
 import { forkPrefix, parseKey } from './external-keys.ts';
 import { platform } from '../../model/platform.ts';
 
@@ -86,7 +87,8 @@ async function findShared(
         limit: pageSize,
         ...(after !== undefined && { after }),
       });
-      const forkIds = marks.flatMap(({ key }) => parseKey(key)?.forkId ?? []);
+      const bodies = await Promise.all(marks.map(({ key }) => getExternal(store, key)));
+      const forkIds = bodies.flatMap((body) => (body ? new TextDecoder().decode(body) : []));
       const missing = await findMissing(provider, forkIds);
       if (forkIds.some((id) => !missing.has(id))) shared.add(instanceId);
       after = marks.at(-1)?.key;
