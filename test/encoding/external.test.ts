@@ -1,4 +1,4 @@
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
@@ -8,9 +8,13 @@ import {
   folderStore,
   orchestration,
   Perdure,
+  silentLogger,
   type ExternalPayloadStore,
 } from '../../src/index.ts';
 import { aesGcm } from '../../src/codecs.ts';
+import type { Clock } from '../../src/model/clock.ts';
+import type { Provider } from '../../src/providers/contract/provider.ts';
+import { ExternalSweeper } from '../../src/providers/encoding/external-sweeper.ts';
 import { containsText, createEncodedStore, storeKinds } from './encoded-store.ts';
 
 const canary = 'CANARY-in-a-coal-mine';
@@ -33,6 +37,11 @@ async function temporaryFolder(): Promise<string> {
 async function filesIn(folder: string): Promise<readonly string[]> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
   return entries.filter((one) => one.isFile()).map((one) => join(one.parentPath, one.name));
+}
+
+async function makeOld(path: string, hours = 2): Promise<void> {
+  const then = new Date(Date.now() - hours * 3_600_000);
+  await utimes(path, then, then);
 }
 
 describe.each(storeKinds)('external payloads on %s', (kind) => {
@@ -229,4 +238,115 @@ describe('external payloads', () => {
     await store.delete(['i/b/p.1', 'i/unknown']);
     expect(await store.get('i/b/p.1')).toBeUndefined();
   });
+
+  it('folderStore() lists a prefix without reading other folders', async () => {
+    const folder = await temporaryFolder();
+    const store = folderStore(folder);
+    const keys = ['i/a/p.1', 'i/a/b/p.1', 'i/ab/p.1', 'j/p.1'];
+    for (const key of keys) await store.put(key, new Uint8Array(1));
+    const list = async (prefix: string, after?: string): Promise<readonly string[]> => {
+      const page = { prefix, limit: 9, ...(after !== undefined && { after }) };
+      return (await store.list(page)).map(({ key }) => key);
+    };
+    // A walk deletes old empty folders, so one that is still there was not read.
+    await mkdir(join(folder, 'i/unread'));
+    await makeOld(join(folder, 'i/unread'));
+    expect(await list('i/a/')).toEqual(['i/a/b/p.1', 'i/a/p.1']);
+    expect(await list('i/a')).toEqual(['i/a/b/p.1', 'i/a/p.1', 'i/ab/p.1']);
+    expect(await list('i/a', 'i/a/b/p.1')).toEqual(['i/a/p.1', 'i/ab/p.1']);
+    expect(await list('i/a/p.1/')).toEqual([]);
+    expect(await list('none/')).toEqual([]);
+    expect(await readdir(join(folder, 'i'))).toContain('unread');
+    expect(await list('')).toHaveLength(keys.length);
+    expect(await readdir(join(folder, 'i'))).not.toContain('unread');
+    await expect(store.list({ prefix: '../x/', limit: 1 })).rejects.toMatchObject({
+      code: 'INVALID_INPUT',
+    });
+  });
+
+  it('folderStore() deletes old temporary files and empty folders', async () => {
+    const folder = await temporaryFolder();
+    const store = folderStore(folder);
+    await store.put('i/a/b/p.1', new Uint8Array(1));
+    await store.put('i/a/p.1', new Uint8Array(1));
+    await mkdir(join(folder, 'i/crashed'));
+    const [fresh, old] = ['i/a/b/p.2.fresh.tmp', 'i/crashed/p.1.old.tmp'];
+    for (const file of [fresh, old]) await writeFile(join(folder, file), 'part');
+    await mkdir(join(folder, 'i/empty'));
+    await makeOld(join(folder, 'i/empty'));
+    await makeOld(join(folder, old));
+    expect(await store.list({ limit: 9 })).toHaveLength(2);
+    const entries = (await readdir(folder, { recursive: true })).toSorted();
+    expect(entries).toEqual(['i', 'i/a', 'i/a/b', 'i/a/b/p.1', fresh, 'i/a/p.1']);
+    await rm(join(folder, fresh));
+    await store.delete(['i/a/b/p.1', 'i/a/p.1']);
+    expect(await readdir(folder)).toEqual([]);
+  });
+
+  it('folderStore() stores payloads while other calls delete empty folders', async () => {
+    const store = folderStore(await temporaryFolder());
+    const put = async (worker: number): Promise<void> => {
+      for (let index = 0; index < 50; index += 1) {
+        const key = `i/a/${worker}/p.${index}`;
+        await store.put(key, new Uint8Array(1));
+        await store.delete([key]);
+        await store.list({ limit: 9 });
+      }
+    };
+    await Promise.all([0, 1, 2, 3].map(put));
+    expect(await store.list({ limit: 9 })).toEqual([]);
+  });
+
+  it('a sweep renews its lease, and stops when another process holds it', async () => {
+    const store = memoryStore();
+    for (let index = 0; index < 30; index += 1) {
+      await store.put(`i/${Buffer.from(`gone-${index}`).toString('base64url')}/p.1`, empty);
+    }
+    let nowMs = 0;
+    let leases = 0;
+    const logger = silentLogger;
+    const clock: Clock = {
+      now: () => nowMs,
+      monotonic: () => nowMs,
+      setTimer: () => () => undefined,
+    };
+    const provider = {
+      takeLease: () => {
+        leases += 1;
+        return Promise.resolve(leases < 4);
+      },
+      readVersions: (ids: readonly string[]) => Promise.resolve(ids.map(() => undefined)),
+    } as unknown as Provider;
+    // Each list takes 1 minute, and the lease 10 minutes.
+    const slow: ExternalPayloadStore = {
+      ...store,
+      list: (page) => {
+        nowMs += 60_000;
+        return store.list(page);
+      },
+    };
+    const sweeper = new ExternalSweeper({ provider, clock, logger, store: slow });
+    sweeper.start();
+    await expect.poll(() => leases).toBe(4);
+    await sweeper.stop();
+    expect(nowMs).toBeLessThanOrEqual(10 * 60_000);
+    expect(await store.list({ limit: 99 })).toHaveLength(30);
+  });
 });
+
+const empty = new Uint8Array();
+
+function memoryStore(): ExternalPayloadStore {
+  const stored = new Map<string, Uint8Array>();
+  return {
+    put: async (key, bytes) => void stored.set(key, bytes),
+    get: async (key) => stored.get(key),
+    delete: async (keys) => keys.forEach((key) => stored.delete(key)),
+    list: async ({ prefix = '', after = '', limit }) =>
+      [...stored.keys()]
+        .filter((key) => key.startsWith(prefix) && key > after)
+        .toSorted()
+        .slice(0, limit)
+        .map((key) => ({ key, writtenAt: 0 })),
+  };
+}

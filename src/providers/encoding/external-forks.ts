@@ -4,7 +4,7 @@ import { isPerdureError, type PerdureError } from '../../model/failures/errors.t
 import type { Provider } from '../contract/provider.ts';
 import type { ForkResult, InstanceFork } from '../contract/reruns.ts';
 import { putExternal } from './external-calls.ts';
-import { forkKey, parseKey } from './external-keys.ts';
+import { forkKey, ownerOf } from './external-keys.ts';
 
 const pageSize = 1_000;
 const referencePattern = /~perdure2:[\w./-]+/g;
@@ -61,6 +61,6 @@ async function markFork(
 function ownersIn(text: string): readonly string[] {
   return [...text.matchAll(referencePattern)].flatMap(([reference]) => {
     const key = readExternalKey(reference);
-    return (key === undefined ? undefined : parseKey(key)?.instanceId) ?? [];
+    return (key === undefined ? undefined : ownerOf(key)) ?? [];
   });
 }

@@ -9,13 +9,6 @@ function folderOf(instanceId: string): string {
   return `i/${segments.join('/')}`;
 }
 
-/** A key of the layout of `folderOf`. */
-export interface ParsedKey {
-  readonly instanceId: string;
-  /** Whether it marks a fork that shares the payloads of this instance. The mark contains the id of the fork. */
-  readonly isMark: boolean;
-}
-
 const payloadMark = 'p.';
 const forkMark = 'f.';
 
@@ -37,16 +30,12 @@ export function forkPrefix(instanceId: string): string {
   return `${folderOf(instanceId)}/${forkMark}`;
 }
 
-/** Reads a key. Returns `undefined` for a key of another program. */
-export function parseKey(key: string): ParsedKey | undefined {
+/** Returns the instance of a payload or a mark. `undefined` for a key of another program. */
+export function ownerOf(key: string): string | undefined {
   const segments = key.split('/');
   const name = segments.pop() ?? '';
   if (segments.shift() !== 'i') return undefined;
-  const instanceId = fromSegments(segments.join(''));
-  const isMark = name.startsWith(forkMark);
-  return isMark || name.startsWith(payloadMark) ? { instanceId, isMark } : undefined;
-}
-
-function fromSegments(encoded: string): string {
+  if (!name.startsWith(payloadMark) && !name.startsWith(forkMark)) return undefined;
+  const encoded = segments.join('');
   return encoded === '-' ? '' : Buffer.from(encoded, 'base64url').toString();
 }

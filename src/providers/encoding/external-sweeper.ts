@@ -7,9 +7,11 @@ import type { Provider } from '../contract/provider.ts';
 import { sweepExternalPayloads } from './external-sweep.ts';
 
 const intervalMs = 10 * 60_000;
+/** A sweep can take longer than its lease. */
+const renewMs = intervalMs / 4;
 const leaseName = 'external-payloads';
 
-/** Sweeps external payloads every 10 minutes, in one process at a time. */
+/** Sweeps external payloads every 10 minutes, in one process at a time. A sweep whose lease was lost stops. */
 export class ExternalSweeper {
   readonly #loop: PeriodicLoop;
   readonly #stopping = new AbortController();
@@ -30,10 +32,14 @@ export class ExternalSweeper {
     this.#loop = new PeriodicLoop({
       clock,
       round: async () => {
-        if (!(await provider.takeLease({ name: leaseName, owner, leaseMs: intervalMs })))
-          return intervalMs;
-        const { signal } = this.#stopping;
-        const deleted = await sweepExternalPayloads(store, provider, { signal });
+        let renewAt = -Infinity;
+        const mayContinue = async (): Promise<boolean> => {
+          if (this.#stopping.signal.aborted) return false;
+          if (clock.monotonic() < renewAt) return true;
+          renewAt = clock.monotonic() + renewMs;
+          return provider.takeLease({ name: leaseName, owner, leaseMs: intervalMs });
+        };
+        const deleted = await sweepExternalPayloads(store, provider, { mayContinue });
         if (deleted > 0) logger.debug({ deleted }, 'deleted external payloads');
         return intervalMs;
       },
