@@ -71,7 +71,9 @@ function fromReply(
   });
 }
 
-function interrupted({ name, key }: Update, why: string): PerdureError {
+function interrupted({ name, key }: Update, reason: string): PerdureError {
+  // Messages of failures end with a full stop.
+  const why = reason.replace(/\.$/, '');
   return new PerdureError(
     'UPDATE_INTERRUPTED',
     `Update ${JSON.stringify(name ?? key)} ended without a reply: ${why}. Its handler may have done a part of its work.`,
