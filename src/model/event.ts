@@ -329,7 +329,10 @@ interface AwakeableRejected extends Recorded {
   readonly failure: Failure;
 }
 
-/** An update passed its validation, and its handler starts. `payload` is the input. */
+/**
+ * An update passed its validation, and its handler starts. `payload` is the input. If the code has continued as new before, the
+ * next execution validates and handles it.
+ */
 export interface UpdateAccepted extends Recorded {
   readonly kind: 'updateAccepted';
   readonly key: string;

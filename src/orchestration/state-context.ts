@@ -17,12 +17,12 @@ export class LiveState implements OrchestrationState {
   // oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- as the interface
   get<T>(key: string): T | undefined {
     const name = checkStateKey(key);
-    this.#code.enter('state.get', name);
+    this.#code.enterToRead('state.get', name);
     return decodePayload(this.#code.state.get(name) ?? null) as T | undefined;
   }
 
   keys(): readonly string[] {
-    this.#code.enter('state.keys');
+    this.#code.enterToRead('state.keys');
     return this.#code.state.keys();
   }
 

@@ -30,6 +30,11 @@ export class Ending {
     return this.#outcome !== undefined;
   }
 
+  /** Whether the code has continued as new. */
+  get isContinuing(): boolean {
+    return this.#outcome?.kind === 'executionContinuedAsNew';
+  }
+
   /** Whether the terminal event is recorded. */
   get isRecorded(): boolean {
     return this.#isRecorded;

@@ -43,7 +43,8 @@
  * R20. An update is validated before it is recorded; a rejected one leaves no event, and a replay validates none. An update
  *      without a handler is tried again at the end of its turn, then rejected. An accepted one is an event that starts its
  *      handler in the root scope. An end interrupts running handlers. Updates that an execution has not accepted belong
- *      to the next one.
+ *      to the next one. While a continue-as-new waits (R17), an update is recorded without validation and starts no
+ *      handler: the event keeps it until the next execution gets it.
  * R21. State is computed from the first event and the changes of the code, never from the store. The next execution starts
  *      with it.
  */
@@ -423,10 +424,12 @@ export class Execution implements Recorder {
       this.#append(toSkipped(cancel, outcome.at));
       return;
     }
-    const interrupted = this.#code.updates.interrupted();
-    if (this.#updates !== undefined || rest.updates.length > 0 || interrupted.length > 0) {
+    const { updates } = this.#code;
+    const interrupted = updates.interrupted();
+    const next = [...updates.deferred, ...(this.#updates?.unhandled ?? []), ...rest.updates];
+    if (next.length > 0 || interrupted.length > 0) {
       this.#updates ??= { rejections: [], unhandled: [], carried: [] };
-      this.#updates.carried.push(...this.#updates.unhandled, ...rest.updates);
+      this.#updates.carried.push(...next);
       this.#updates.rejections.push(...interrupted);
     }
     this.#append({

@@ -51,6 +51,7 @@ import { currentScope, currentStep, runInScope } from './cancellation/scope.ts';
 import {
   assertOutsideHandler,
   assertOutsideValidation,
+  isValidationOf,
   Updates,
   type UpdateHost,
 } from './updates.ts';
@@ -258,7 +259,7 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork, UpdateHost {
   accepts(event: IncomingEvent): boolean {
     if (event.kind === 'eventReceived') return true;
     if (event.kind === 'cancelRequested') return this.ending.cancel === undefined;
-    if (event.kind === 'updateAccepted') return this.updates.has(event.name);
+    if (event.kind === 'updateAccepted') return this.updates.accepts(event.name);
     return this.#table.isAnswerable(event);
   }
 
@@ -343,7 +344,7 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork, UpdateHost {
 
   /** The error with which a new operation of the running code would reject, if its scope is canceled. */
   get canceled(): CanceledError | undefined {
-    const { canceled } = this.enter('isCanceled');
+    const { canceled } = this.enterToRead('isCanceled');
     return canceled === undefined ? undefined : toCanceledError(canceled);
   }
 
@@ -356,6 +357,11 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork, UpdateHost {
       throw this.#addStray(`${describe(what, name)} was called`);
     }
     return scope as CancelScope;
+  }
+
+  /** As `enter`, for calls that change nothing: the validation of an update may read. */
+  enterToRead(what: string, name = ''): CancelScope {
+    return isValidationOf(this, currentScope()) ? this.#root : this.enter(what, name);
   }
 
   hasEnded(scope: CancelScope): boolean {
@@ -385,6 +391,10 @@ export class LiveCode implements ScopeHost, ScopeOwner, IdleWork, UpdateHost {
 
   get isDecided(): boolean {
     return this.ending.isDecided;
+  }
+
+  get isContinuing(): boolean {
+    return this.ending.isContinuing;
   }
 
   keepDisagreement(error: unknown): boolean {

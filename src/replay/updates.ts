@@ -28,6 +28,8 @@ export interface UpdateHost extends ScopedExecution {
   readonly isCanceling: boolean;
   /** Whether the outcome of the code is decided. */
   readonly isDecided: boolean;
+  /** Whether the code has continued as new, and the end waits for shields or `wait` operations. */
+  readonly isContinuing: boolean;
   record(command: CommandEvent): void;
   /** Runs code in the root scope. */
   runInRoot(body: () => void): void;
@@ -48,6 +50,8 @@ export class Updates {
   readonly #handlers = new Map<string, UpdateHandler>();
   /** The updates whose handlers have not ended. */
   readonly #running = new Set<UpdateAccepted>();
+  /** The updates that arrived after a continue-as-new. */
+  readonly #deferred: UpdateMessage[] = [];
   #whenIdle: (() => void)[] = [];
 
   constructor(host: UpdateHost) {
@@ -66,8 +70,14 @@ export class Updates {
     return [...this.#running].map(({ key }) => ({ key, failure }));
   }
 
-  has(name: string): boolean {
-    return this.#handlers.has(name);
+  /** The updates for the next execution, in order. They have no reply. */
+  get deferred(): readonly UpdateMessage[] {
+    return this.#deferred;
+  }
+
+  /** Whether an update of this name can be recorded now. */
+  accepts(name: string): boolean {
+    return this.#handlers.has(name) || this.#host.isContinuing;
   }
 
   register(name: string, handler: UpdateHandler): void {
@@ -89,9 +99,10 @@ export class Updates {
     });
   }
 
-  /** Validates an update. Records nothing. */
+  /** Validates an update. Records nothing. After a continue-as-new, the next execution validates it. */
   admit({ name, payload }: UpdateMessage): Admission {
-    const { isCanceling, isDecided } = this.#host;
+    const { isCanceling, isDecided, isContinuing } = this.#host;
+    if (isContinuing && !isCanceling) return 'accepted';
     if (isCanceling || isDecided) {
       const why = isCanceling ? 'being canceled' : 'ending';
       return rejection('UPDATE_INTERRUPTED', `The instance is ${why} and accepts no updates.`);
@@ -113,8 +124,13 @@ export class Updates {
     );
   }
 
-  /** Starts the handler of an accepted update. */
+  /** Starts the handler of an accepted update. After a continue-as-new, keeps the update for the next execution. */
   start(update: UpdateAccepted): void {
+    if (this.#host.isContinuing) {
+      const { key, name, payload } = update;
+      this.#deferred.push({ kind: 'update', key, name, payload });
+      return;
+    }
     const handler = this.#handlers.get(update.name);
     if (handler === undefined) return;
     this.#running.add(update);
@@ -158,6 +174,11 @@ export function assertOutsideHandler(what: string): void {
   );
 }
 
+/** Whether the calling code validates an update of this execution. */
+export function isValidationOf(host: UpdateHost, scope: Scope | undefined): boolean {
+  return scope instanceof Validation && scope.host === host;
+}
+
 /** Throws if the calling code validates an update. */
 export function assertOutsideValidation(scope: Scope | undefined, what: string): void {
   if (scope instanceof Validation) throw scope.refuse(what);
@@ -197,6 +218,7 @@ function rejection(code: ErrorCode, message: string): Failure {
 /** The scope of `validate`: it may read, but not act. A replay does not repeat it. */
 class Validation implements Scope, ScopedExecution {
   readonly execution = this;
+  readonly host: UpdateHost;
   readonly nowMs: number;
   readonly startedAtMs: number;
   readonly hasDeterministicGlobals: boolean;
@@ -205,6 +227,7 @@ class Validation implements Scope, ScopedExecution {
   violation: Failure | undefined;
 
   constructor(host: UpdateHost) {
+    this.host = host;
     this.nowMs = host.nowMs;
     this.startedAtMs = host.startedAtMs;
     this.hasDeterministicGlobals = host.hasDeterministicGlobals;

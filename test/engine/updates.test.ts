@@ -174,6 +174,7 @@ describeEngine(
       await expect(running).rejects.toMatchObject({ code: 'UPDATE_INTERRUPTED' });
       await expect(client.update('c', slow, 2)).rejects.toMatchObject({
         code: 'UPDATE_INTERRUPTED',
+        message: expect.stringMatching(/accepts no updates\. Its/) as unknown,
       });
       await handle.raiseEvent('cleaned');
       await expect(handle.result()).rejects.toMatchObject({ code: 'OPERATION_CANCELED' });
@@ -248,6 +249,91 @@ describeEngine(
       expect(new Set(got.map((text) => text.split(' ')[0])).size).toBe(20);
       expect(new Set(got.map((text) => text.split(' in ')[1])).size).toBe(7);
     });
+
+    it('an end after a continue-as-new that waits interrupts the updates that arrived meanwhile', async () => {
+      const holding = orchestration('holding', async (ctx, round: number) => {
+        ctx.onUpdate(slow, { handle: (value) => value * round });
+        if (round === 2) await ctx.waitFor('never');
+        const work = ctx.shield(() => ctx.waitFor('release'));
+        work.catch(() => undefined);
+        await ctx.waitFor('next');
+        await ctx.continueAsNew(2);
+      });
+      const { client } = await open({ orchestrations: [holding] });
+      for (const how of ['cancel', 'terminate'] as const) {
+        const handle = await client.start(holding, 1, { id: how });
+        await handle.raiseEvent('next');
+        await expect.poll(() => eventKinds(client, how)).toContain('eventReceived');
+        const reply = client.update(how, slow, 1);
+        reply.catch(() => undefined);
+        await expect.poll(() => eventKinds(client, how)).toContain('updateAccepted');
+        await handle[how]();
+        await handle.raiseEvent('release').catch(() => undefined);
+        await expect(reply).rejects.toMatchObject({ code: 'UPDATE_INTERRUPTED' });
+        await expect(handle.result()).rejects.toMatchObject({
+          code: how === 'cancel' ? 'OPERATION_CANCELED' : 'INSTANCE_TERMINATED',
+        });
+      }
+    });
+
+    it.each(['shield', 'wait'] as const)(
+      'updates that arrive while a continue-as-new waits belong to the next execution (%s)',
+      async (held) => {
+        const tick = update<number, string>('tick');
+        const later = update<undefined, string>('later');
+        const holding = orchestration('holding', async (ctx, round: number) => {
+          ctx.onUpdate(tick, {
+            validate: (value) => value < 3 || 'too large',
+            handle: (value) => `${value} in ${round}`,
+          });
+          if (round === 2) {
+            ctx.onUpdate(later, { handle: () => `later in ${round}` });
+            await ctx.waitFor('end');
+            return;
+          }
+          const work =
+            held === 'shield'
+              ? ctx.shield(() => ctx.waitFor('release'))
+              : ctx.call(untilReleased, undefined, { cancellation: 'wait' });
+          work.catch(() => undefined);
+          await ctx.waitFor('next');
+          await ctx.continueAsNew(2);
+        });
+        const released = Promise.withResolvers<void>();
+        const untilReleased = activity('untilReleased', () => released.promise);
+        const definitions = { orchestrations: [holding], activities: [untilReleased] };
+        const { client, startWorker } = await open();
+        const first = await startWorker(definitions);
+        const handle = await client.start(holding, 1, { id: 'h' });
+        await handle.raiseEvent('next');
+        await expect.poll(() => eventKinds(client, 'h')).toContain('eventReceived');
+        const replies = Promise.allSettled([
+          client.update('h', tick, 1, { key: 'a' }),
+          client.update('h', later, undefined, { key: 'b' }),
+          client.update('h', tick, 3, { key: 'c' }),
+        ]);
+        await expect
+          .poll(async () =>
+            (await eventKinds(client, 'h')).filter((kind) => kind === 'updateAccepted'),
+          )
+          .toHaveLength(3);
+        expect((await client.get('h'))?.executionId).toBe(1);
+        if (held === 'shield') {
+          await first.stop();
+          await startWorker(definitions);
+        }
+        await handle.raiseEvent('release');
+        released.resolve();
+        expect(await replies).toMatchObject([
+          { value: '1 in 2' },
+          { value: 'later in 2' },
+          { reason: { code: 'UPDATE_REJECTED' } },
+        ]);
+        expect(await client.update('h', tick, 1, { key: 'a' })).toBe('1 in 2');
+        await handle.raiseEvent('end');
+        await handle.result();
+      },
+    );
   },
   modes,
 );
@@ -294,6 +380,42 @@ describeEngine(
       expect((await handle.status()).customStatus).toBeUndefined();
       await handle.raiseEvent(checkout);
       expect(await handle.result()).toEqual(expect.any(Number));
+    });
+
+    it('validate() may read ctx.state and ctx.isCanceled, and not change the state', async () => {
+      const push = update<string, number>('push');
+      const bounded = orchestration('bounded', async (ctx) => {
+        ctx.onUpdate(push, {
+          validate: (how) => {
+            if (how === 'set') ctx.state.set('count', 0);
+            if (how === 'delete') ctx.state.delete('count');
+            if (ctx.isCanceled || ctx.state.keys().length > 1) return false;
+            return (ctx.state.get<number>('count') ?? 0) < 2 || 'full';
+          },
+          handle: () => {
+            const count = (ctx.state.get<number>('count') ?? 0) + 1;
+            ctx.state.set('count', count);
+            return count;
+          },
+        });
+        await ctx.waitFor(checkout);
+        return ctx.state.get<number>('count');
+      });
+      const { client } = await open({ orchestrations: [bounded] });
+      const handle = await client.start(bounded, undefined, { id: 'b' });
+      expect(await client.update('b', push, 'one')).toBe(1);
+      for (const how of ['set', 'delete']) {
+        await expect(client.update('b', push, how)).rejects.toMatchObject({
+          code: 'FORBIDDEN_IN_VALIDATION',
+        });
+      }
+      expect(await client.update('b', push, 'two')).toBe(2);
+      await expect(client.update('b', push, 'three')).rejects.toMatchObject({
+        code: 'UPDATE_REJECTED',
+        message: expect.stringContaining('full') as unknown,
+      });
+      await handle.raiseEvent(checkout);
+      expect(await handle.result()).toBe(2);
     });
 
     it('a validation that changes its input does not change that of the handler', async () => {

@@ -79,6 +79,16 @@ function checkReplies({ history, turns, replied, carriedUpdates }: Run): void {
   expect([...replied, ...keys(carriedUpdates)].toSorted()).toEqual(sent.toSorted());
 }
 
+/** Returns the kinds of the events, and `deferredUpdate` for each update that arrived while a continue-as-new waited. */
+function kindsOf({ history, carriedUpdates }: Run): readonly string[] {
+  const carried = new Set(carriedUpdates.map((message) => 'key' in message && message.key));
+  return history.flatMap((event) =>
+    event.kind === 'updateAccepted' && carried.has(event.key)
+      ? [event.kind, 'deferredUpdate']
+      : [event.kind],
+  );
+}
+
 /** Runs an execution warm and, before every turn, replayed from scratch. Both must return the same result. */
 async function runExecution(params: {
   readonly definition: OrchestrationDefinition;
@@ -208,6 +218,7 @@ describe('random programs', () => {
       'updateAccepted',
       'updateCompleted',
       'updateFailed',
+      'deferredUpdate',
       'stateSet',
       'tagsSet',
       'chunkEmitted',
@@ -223,7 +234,7 @@ describe('random programs', () => {
               run.history,
               run.turns.flatMap(({ messages }) => messages),
             );
-            for (const { kind } of run.history) kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
+            for (const kind of kindsOf(run)) kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
             checkReplies(run);
             await checkCuts(run);
           }
