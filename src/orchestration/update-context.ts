@@ -6,7 +6,7 @@ import type { DurablePromise } from '../replay/durable-promise.ts';
 export interface UpdateHandlers<Input, Output> {
   /**
    * Returns whether to accept the update: `true` or `undefined` accepts it; `false`, a text or an error rejects it, without
-   * an event. It must be synchronous, and must not change anything. A replay does not call it.
+   * an event. It must be synchronous, and may only read: variables, `ctx.state` and `ctx.isCanceled`. A replay does not call it.
    */
   readonly validate?: ((input: Input) => boolean | string | undefined) | undefined;
   /**
