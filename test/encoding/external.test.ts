@@ -118,6 +118,49 @@ describe.each(storeKinds)('external payloads on %s', (kind) => {
     expect(await filesIn(folder)).toEqual([]);
   });
 
+  it('a sweep deletes payloads of an earlier instance with the same id', async () => {
+    const { folder, perdure } = await open();
+    await perdure.startWorker(definitions);
+    const { client } = perdure;
+    const run = async (id: string): Promise<readonly string[]> => {
+      const before = new Set(await filesIn(folder));
+      const handle = await client.start(echoes, large, { id });
+      await client.raiseEvent(id, go, large);
+      await handle.result();
+      return (await filesIn(folder)).filter((file) => !before.has(file));
+    };
+    const [earlier, recent] = [await run('reused'), await run('kept')];
+    await client.deleteInstance('reused');
+    const current = await run('reused');
+    for (const file of earlier) await makeOld(file, 25);
+    // The clocks of the database and the external store may differ: 23 hours are not enough.
+    for (const file of [...recent, ...current]) await makeOld(file, 23);
+    expect(await perdure.sweepExternalPayloads()).toBe(earlier.length);
+    expect((await filesIn(folder)).toSorted()).toEqual([...recent, ...current].toSorted());
+    expect((await client.handle('reused').result()) as unknown[]).toHaveLength(3);
+  });
+
+  it('a fork keeps the payloads of a deleted source whose id is used again', async () => {
+    const { folder, perdure } = await open();
+    await perdure.startWorker(definitions);
+    const { client } = perdure;
+    await client.start(echoes, large, { id: 'source' });
+    await expect.poll(async () => (await client.why('source')).waits[0]?.kind).toBe('event');
+    const { items } = await client.history('source');
+    const fork = await client.fork('source', { from: items.length, id: 'fork' });
+    await client.deleteInstance('source', { force: true });
+    for (const file of await filesIn(folder)) {
+      if (file.includes('/i/c291cmNl/')) await makeOld(file, 48);
+    }
+    await client.start(echoes, 'small', { id: 'source' });
+    expect(await perdure.sweepExternalPayloads()).toBe(0);
+    await client.raiseEvent('fork', go, 'x');
+    expect(((await fork.result()) as unknown[])[0]).toBe(large.length + 1);
+    await client.deleteInstance('fork');
+    expect(await perdure.sweepExternalPayloads()).toBeGreaterThan(0);
+    expect((await filesIn(folder)).filter((file) => file.includes('/i/c291cmNl/'))).toEqual([]);
+  });
+
   it('a fork with an id of 1,000 bytes keeps the payloads of a source with such an id', async () => {
     const { folder, perdure } = await open();
     await perdure.startWorker(definitions);

@@ -9,7 +9,11 @@ const pageSize = 1_000;
 /** A payload is written before the row that refers to it. It is never deleted within this time. */
 const defaultGraceMs = 60 * 60_000;
 
-type Reads = Pick<Provider, 'readVersions'>;
+/** A payload that is this much older than its instance belongs to an earlier, deleted instance with the same id. */
+const reuseMs = 24 * 60 * 60_000;
+const inspectedAtOnce = 100;
+
+type Reads = Pick<Provider, 'readVersions' | 'inspectInstances'>;
 
 interface SweepOptions {
   readonly nowMs?: number;
@@ -19,8 +23,9 @@ interface SweepOptions {
 }
 
 /**
- * Deletes the external payloads of instances that do not exist, unless a fork of the instance does. Needs no record of
- * deletions, so a crash leaves nothing behind that the next sweep does not find. Returns the number of deleted keys.
+ * Deletes the external payloads of instances that do not exist, unless a fork of the instance does. Also deletes payloads that
+ * were written long before the instance with their id was created. Needs no record of deletions, so a crash leaves nothing behind that
+ * the next sweep does not find. Returns the number of deleted keys.
  */
 export async function sweepExternalPayloads(
   store: ExternalPayloadStore,
@@ -40,11 +45,19 @@ export async function sweepExternalPayloads(
     const old = page.filter(({ writtenAt }) => writtenAt <= nowMs - graceMs);
     const byOwner = Map.groupBy(old, ({ key }) => ownerOf(key));
     const owners = [...byOwner.keys()].filter((owner) => owner !== undefined);
+    const missing = await findMissing(provider, owners);
+    const existing = owners.filter((owner) => {
+      const keys = byOwner.get(owner) ?? [];
+      return !missing.has(owner) && keys.some(({ writtenAt }) => writtenAt < nowMs - reuseMs);
+    });
+    const createdAt = await readCreationTimes(provider, existing, nowMs);
     const unused: string[] = [];
-    for (const owner of await findMissing(provider, owners)) {
+    for (const owner of [...missing, ...createdAt.keys()]) {
       if (!(await mayContinue())) return deleted;
-      if (await hasFork(store, provider, owner)) continue;
-      unused.push(...(byOwner.get(owner) ?? []).map(({ key }) => key));
+      const endMs = (createdAt.get(owner) ?? Infinity) - reuseMs;
+      const keys = (byOwner.get(owner) ?? []).filter(({ writtenAt }) => writtenAt <= endMs);
+      if (keys.length === 0 || (await hasFork(store, provider, owner))) continue;
+      unused.push(...keys.map(({ key }) => key));
     }
     if (unused.length > 0) await store.delete(unused);
     deleted += unused.length;
@@ -60,6 +73,29 @@ async function findMissing(
   if (ids.length === 0) return new Set();
   const versions = await provider.readVersions(ids);
   return new Set(ids.filter((_, index) => versions[index] === undefined));
+}
+
+/** Returns when instances were created. Leaves out those that do not exist, or were created in the future. */
+async function readCreationTimes(
+  provider: Reads,
+  instanceIds: readonly string[],
+  nowMs: number,
+): Promise<ReadonlyMap<string, number>> {
+  const times = new Map<string, number>();
+  for (let start = 0; start < instanceIds.length; start += inspectedAtOnce) {
+    const part = instanceIds.slice(start, start + inspectedAtOnce);
+    const found = await provider.inspectInstances({
+      instanceIds: part,
+      maxPending: 1,
+      maxEvents: 1,
+    });
+    for (const one of found) {
+      // With another clock than that of the external store, times cannot be compared.
+      if (one !== undefined && one.record.createdAt <= nowMs)
+        times.set(one.record.instanceId, one.record.createdAt);
+    }
+  }
+  return times;
 }
 
 /** Whether a fork that shares the payloads of an instance exists. */
