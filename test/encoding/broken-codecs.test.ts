@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { activity, event, orchestration, Perdure, task } from '../../src/index.ts';
+import { activity, event, orchestration, Perdure, task, type BatchRun } from '../../src/index.ts';
 import { aesGcm, gzip, type PayloadCodec } from '../../src/codecs.ts';
 import { createEncodedStore, storeKinds } from './encoded-store.ts';
 import { xorCodec } from './xor-codec.ts';
@@ -24,6 +24,12 @@ function switchable(): PayloadCodec & { use(parts: Partial<PayloadCodec>): void 
 const fail = (): never => {
   throw new Error('key service is down');
 };
+
+/** Fails for payloads with a text: the codec recovers before Perdure encodes anything else. */
+const failFor =
+  (part: string): PayloadCodec['encode'] =>
+  (bytes, context) =>
+    new TextDecoder().decode(bytes).includes(part) ? fail() : xorCodec().encode(bytes, context);
 
 const double = activity('double', async (_ctx, n: number) => 2 * n);
 const twice = orchestration('twice', async (ctx, n: number) => ctx.call(double, n));
@@ -133,6 +139,112 @@ describe.concurrent.each(storeKinds)('codecs that fail on %s', (kind) => {
       .toBe('CODEC_FAILED');
     codec.use({});
     await expect.poll(() => handle.result(), retryDelay).toBe(2);
+  });
+
+  it('a transaction of a step whose result cannot be encoded rolls back, blocks and runs again', async ({
+    expect,
+    onTestFinished,
+  }) => {
+    const store = await createEncodedStore(kind, onTestFinished);
+    const codec = switchable();
+    const perdure = await store.open({ codec });
+    let runs = 0;
+    const pays = orchestration('pays', async (ctx) => {
+      try {
+        return await ctx.transaction('pay', async (tx) => {
+          runs += 1;
+          // Fails if the first run was not rolled back.
+          await tx.query('CREATE TABLE paid (id integer)');
+          if (runs === 1) codec.use({ encode: failFor('paid') });
+          return ['paid', runs];
+        });
+      } catch (error) {
+        return ['compensated', (error as { code?: string }).code];
+      }
+    });
+    await perdure.startWorker({ orchestrations: [pays], maxClaims: 1 });
+    const { client } = perdure;
+    const handle = await client.start(pays, undefined, { id: 'p' });
+    await expect.poll(async () => (await client.get('p'))?.blocked?.code).toBe('CODEC_FAILED');
+    expect((await client.get('p'))?.blocked?.reason).toContain('key service is down');
+    codec.use({});
+    expect(await handle.result({ timeout: '30s' })).toEqual(['paid', 2]);
+    expect((await client.get('p'))?.blocked).toBeUndefined();
+  });
+
+  it('transactions of an activity, a task and a batch whose results cannot be encoded run again', async ({
+    expect,
+    onTestFinished,
+  }) => {
+    const store = await createEncodedStore(kind, onTestFinished);
+    const codec = switchable();
+    const perdure = await store.open({ codec });
+    const runs = { activity: 0, task: 0, batch: 0 };
+    const failOnce = (name: keyof typeof runs): string => {
+      runs[name] += 1;
+      if (runs[name] === 1) codec.use({ encode: failFor(name) });
+      return `${name} ${runs[name]}`;
+    };
+    const act = activity('act', (ctx) => ctx.transaction(async () => failOnce('activity')));
+    const calls = orchestration('calls', async (ctx) => ctx.call(act));
+    const single = task('single', (ctx) => ctx.transaction(async () => failOnce('task')));
+    const together = task(
+      'together',
+      async (ctx, _runs: readonly BatchRun<undefined, string>[]) => {
+        await ctx.transaction((_tx, members) => {
+          const result = failOnce('batch');
+          return members.map(() => result);
+        });
+      },
+      { batch: { max: 2, wait: 200 } },
+    );
+    await perdure.startWorker({
+      orchestrations: [calls],
+      activities: [act],
+      tasks: [single, together],
+      maxClaims: 1,
+    });
+    const { client } = perdure;
+    const toRequest = (id: string) => ({ task: together, input: undefined, options: { id } });
+    const starts: readonly (readonly [string, () => Promise<unknown>])[] = [
+      ['activity', () => client.start(calls, undefined, { id: 'activity' })],
+      ['task', () => client.runTask(single, undefined, { id: 'task' })],
+      ['batch', () => client.runTasks(['batch', 'batch-2'].map(toRequest))],
+    ];
+    for (const [id, start] of starts) {
+      await start();
+      await expect
+        .poll(async () => (await client.get(id))?.pending?.[0]?.lastFailure?.code)
+        .toBe('CODEC_FAILED');
+      expect((await client.get(id))?.pending?.[0]?.attempt).toBe(1);
+      codec.use({});
+    }
+    const ids = ['activity', 'task', 'batch', 'batch-2'];
+    const results = ids.map((id) => client.handle(id).result({ timeout: '30s' }));
+    expect(await Promise.all(results)).toEqual(['activity 2', 'task 2', 'batch 2', 'batch 2']);
+  });
+
+  it('a transaction whose closure throws CODEC_FAILED fails its step', async ({
+    expect,
+    onTestFinished,
+  }) => {
+    const store = await createEncodedStore(kind, onTestFinished);
+    const codec = switchable();
+    const perdure = await store.open({ codec });
+    const { client } = perdure;
+    const starts = orchestration('starts', async (ctx) => {
+      try {
+        return await ctx.transaction('start', async () => {
+          codec.use({ encode: fail });
+          await client.start(twice, 1).finally(() => codec.use({}));
+        });
+      } catch (error) {
+        return (error as { failure?: { code?: string } }).failure?.code;
+      }
+    });
+    await perdure.startWorker({ orchestrations: [starts] });
+    const handle = await client.start(starts);
+    expect(await handle.result({ timeout: '30s' })).toBe('CODEC_FAILED');
   });
 
   it('a turn that cannot be encoded blocks its instance, and runs again', async ({

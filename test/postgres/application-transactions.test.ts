@@ -44,7 +44,7 @@ async function transact(
   return provider.transact?.({
     write: async (tx) => {
       await write(tx as PostgresTransaction);
-      return { kind: 'workItem', ack: { lockToken, outcome } };
+      return { kind: 'workItem', ack: { instanceId: 'a', lockToken, outcome } };
     },
   });
 }

@@ -20,9 +20,12 @@ export type TransactionalWrites = Pick<InstanceStore, 'createInstances' | 'enque
   Pick<TaskStore, 'createTasks'> &
   Pick<CancellationStore, 'requestCancel'>;
 
+/** The instance of the ack is required: a wrapper that encodes payloads chooses the key from it. A store ignores it. */
+export type WithInstance<Ack> = Ack & { readonly instanceId: string };
+
 /** The ack of one of several work items. */
 interface TransactionItemAck {
-  readonly ack: WorkItemAck;
+  readonly ack: WithInstance<WorkItemAck>;
   /** Refuse the ack with the `CanceledError` if the item was asked to stop. */
   readonly unlessCanceled?: boolean;
 }
@@ -31,18 +34,22 @@ interface TransactionItemAck {
 export type TransactionAck =
   | {
       readonly kind: 'workItem';
-      readonly ack: WorkItemAck;
+      readonly ack: WithInstance<WorkItemAck>;
       /** Refuse the ack with the `CanceledError` if the item was asked to stop. */
       readonly unlessCanceled?: boolean;
     }
   /** Several work items: all of them, or none. The result has `items`. */
   | { readonly kind: 'workItems'; readonly acks: readonly TransactionItemAck[] }
-  | { readonly kind: 'turn'; readonly ack: TurnAck }
-  | { readonly kind: 'orchestration'; readonly ack: OrchestrationAck }
+  | { readonly kind: 'turn'; readonly ack: WithInstance<TurnAck> }
+  | { readonly kind: 'orchestration'; readonly ack: WithInstance<OrchestrationAck> }
   /** A message to an instance that the caller holds. The claim is kept. */
   | {
       readonly kind: 'message';
-      readonly ack: { readonly lockToken: string; readonly message: StoredMessage };
+      readonly ack: {
+        readonly instanceId: string;
+        readonly lockToken: string;
+        readonly message: StoredMessage;
+      };
     };
 
 /** Writes of the application, and the ack that commits with them. */

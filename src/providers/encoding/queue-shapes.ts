@@ -7,7 +7,7 @@ import type {
   OrchestrationAck,
   OrchestrationItem,
 } from '../contract/orchestration-queue.ts';
-import type { TransactionAck } from '../contract/transactional.ts';
+import type { TransactionAck, WithInstance } from '../contract/transactional.ts';
 import type {
   TurnAck,
   WorkItem,
@@ -148,18 +148,27 @@ export const turnAck = fields<TurnAck>(
   ofInstance,
 );
 
+/** The treatment of an ack, for one that names its instance. */
+const named = <Ack>(treatment: Treatment<Ack>): Treatment<WithInstance<Ack>> =>
+  treatment as Treatment<WithInstance<Ack>>;
+
 type WorkItemsAck = Extract<TransactionAck, { readonly kind: 'workItems' }>;
 type MessageAck = Extract<TransactionAck, { readonly kind: 'message' }>;
 
 export const transactionAck = variants<TransactionAck, 'kind'>('kind', {
-  workItem: { kind: keep, ack: workItemAck, unlessCanceled: keep },
+  workItem: { kind: keep, ack: named(workItemAck), unlessCanceled: keep },
   workItems: {
     kind: keep,
-    acks: list(fields<WorkItemsAck['acks'][number]>({ ack: workItemAck, unlessCanceled: keep })),
+    acks: list(
+      fields<WorkItemsAck['acks'][number]>({ ack: named(workItemAck), unlessCanceled: keep }),
+    ),
   },
-  turn: { kind: keep, ack: turnAck },
-  orchestration: { kind: keep, ack: orchestrationAck },
-  message: { kind: keep, ack: fields<MessageAck['ack']>({ lockToken: keep, message }) },
+  turn: { kind: keep, ack: named(turnAck) },
+  orchestration: { kind: keep, ack: named(orchestrationAck) },
+  message: {
+    kind: keep,
+    ack: fields<MessageAck['ack']>({ instanceId: keep, lockToken: keep, message }, ofInstance),
+  },
 });
 
 export const workItemAbandon = fields<WorkItemAbandon>({

@@ -331,7 +331,7 @@ export class ActivityDispatcher {
     endAttempt?.(breakerOutcomes[result.kind], endedAt);
     if (run.hasBegun) this.#report(run, result, endedAt - (run.beganAt ?? startedAt));
     if (result.kind === 'retry') this.#retry(run, result);
-    else if (result.kind === 'abandoned') this.#abandon(run.item, { run });
+    else if (result.kind === 'abandoned') this.#abandon(run.item, { run, ...result });
     else if (result.kind !== 'lost' && result.kind !== 'deleted') {
       const ran = { worker: options.name, startedAt: run.item.nowMs };
       const { item, onDiscarded } = run;
@@ -369,11 +369,23 @@ export class ActivityDispatcher {
 
   #abandon(
     item: WorkItem,
-    { run, delayMs = 0 }: { readonly run?: ActivityRun; readonly delayMs?: number } = {},
+    {
+      run,
+      delayMs = 0,
+      unencoded,
+    }: {
+      readonly run?: ActivityRun;
+      readonly delayMs?: number;
+      /** Why the codec could not encode the result. */
+      readonly unencoded?: PerdureError | undefined;
+    } = {},
   ): void {
     const { lockToken } = item;
     const unstarted = run?.hasBegun !== true;
-    const abandon = { lockToken, delayMs, giveBackClaim: true, unstarted };
+    const abandon =
+      unencoded === undefined
+        ? { lockToken, delayMs, giveBackClaim: true, unstarted }
+        : { ...handBackUnencoded(lockToken, unencoded), unstarted };
     if (unstarted) this.#unstartedReleases.add(item);
     this.#release(item, async () => {
       if (run !== undefined) await this.#storeHeartbeat(run);

@@ -303,9 +303,9 @@ export class ActivityRun implements LoopHolder, RunOperations, BatchedAttempt, I
   }
 
   /** Ends the attempt without an outcome: the item returns to the queue. */
-  abandon(): void {
-    if (this.#isCommitting(() => this.abandon())) return;
-    this.#end({ kind: 'abandoned' });
+  abandon(unencoded?: PerdureError): void {
+    if (this.#isCommitting(() => this.abandon(unencoded))) return;
+    this.#end({ kind: 'abandoned', unencoded });
   }
 
   async #execute(): Promise<void> {

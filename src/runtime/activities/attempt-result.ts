@@ -1,4 +1,4 @@
-import type { CanceledError } from '../../model/failures/errors.ts';
+import type { CanceledError, PerdureError } from '../../model/failures/errors.ts';
 import { platformFailure, type Failure } from '../../model/failures/failure.ts';
 import { nextRetryDelayMs } from '../../model/retry-policy.ts';
 import type { Payload } from '../../model/values/payload.ts';
@@ -26,7 +26,11 @@ export type AttemptResult =
     }
   | { readonly kind: 'lost' }
   | { readonly kind: 'deleted' }
-  | { readonly kind: 'abandoned' };
+  | {
+      readonly kind: 'abandoned';
+      /** Why the codec could not encode the result of a transaction. */
+      readonly unencoded?: PerdureError | undefined;
+    };
 
 /** Applies the retry policy to a failed attempt. `classes` are the names of the classes of the error. */
 export function toFailedResult(

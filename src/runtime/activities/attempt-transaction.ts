@@ -1,4 +1,9 @@
-import { type CanceledError, PerdureError, ProviderError } from '../../model/failures/errors.ts';
+import {
+  type CanceledError,
+  isPerdureError,
+  PerdureError,
+  ProviderError,
+} from '../../model/failures/errors.ts';
 import type { StoreTransaction } from '../../model/store-transaction.ts';
 import { toMs } from '../../model/values/duration.ts';
 import { encodePayload, type Payload } from '../../model/values/payload.ts';
@@ -46,12 +51,30 @@ export interface CommittingAttempt {
   commit(payload: Payload | null, commit: CommitResult): void;
   /** The ack was refused: nothing was written. Returns the error for the handler. */
   refuse(error: Error): Error;
-  /** Hands the run back. */
-  abandon(): void;
+  /** Hands the run back. `unencoded`: the codec could not encode its result, so it waits and has an explanation. */
+  abandon(unencoded?: PerdureError): void;
 }
 
-/** The store could not run the transaction, or does not know its outcome. The closure is not at fault. */
-export class StoreFailure extends Error {}
+/**
+ * The store could not run the transaction, or does not know its outcome, or the codec could not encode the result. The
+ * closure is not at fault.
+ */
+export class StoreFailure extends Error {
+  /** The error of the codec. The transaction was rolled back. */
+  readonly unencoded: PerdureError | undefined;
+
+  constructor(cause: PerdureError) {
+    super('store failure', { cause });
+    this.unencoded = isPerdureError(cause, 'CODEC_FAILED') ? cause : undefined;
+  }
+}
+
+/** Whether an error that the closure of a transaction did not throw is a failure of the store or of the codec. */
+function isOfStore(error: unknown): error is PerdureError {
+  return (
+    (error instanceof ProviderError && error.retryable) || isPerdureError(error, 'CODEC_FAILED')
+  );
+}
 
 /** Runs a closure and commits its writes together with its value, as the outcome of work items. */
 export class AttemptTransaction<Written> {
@@ -118,8 +141,7 @@ export class AttemptTransaction<Written> {
       if (result === undefined) throw new Error('The store did not run the closure.');
       return { ...result, commit };
     } catch (error) {
-      const isOfStore = thrown === undefined && error instanceof ProviderError && error.retryable;
-      throw isOfStore ? new StoreFailure('store failure', { cause: error }) : error;
+      throw thrown === undefined && isOfStore(error) ? new StoreFailure(error) : error;
     }
   }
 }
@@ -147,7 +169,7 @@ export async function transactAttempt<Value>(
   } catch (error) {
     if (!(error instanceof StoreFailure)) throw error;
     // The hand-back is fenced: if the transaction did commit, it changes nothing.
-    attempt.abandon();
+    attempt.abandon(error.unencoded);
     throw error.cause;
   } finally {
     transaction.settle();
@@ -168,10 +190,11 @@ function completedAck(
   value: unknown,
 ): { readonly written: Payload | null; readonly ack: TransactionAck } {
   const written = encodeResult(value, label, options);
-  const { lockToken, nowMs: startedAt } = item;
+  const { instanceId, lockToken, nowMs: startedAt } = item;
   const ran = { worker: options.name, startedAt };
   const outcome = { kind: 'completed', payload: written, ran } as const;
-  return { written, ack: { kind: 'workItem', ack: { lockToken, outcome }, unlessCanceled } };
+  const ack = { instanceId, lockToken, outcome };
+  return { written, ack: { kind: 'workItem', ack, unlessCanceled } };
 }
 
 /** Encodes a result. One that cannot be stored fails the attempt for good, like a result of a handler. */

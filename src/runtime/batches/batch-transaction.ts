@@ -107,7 +107,7 @@ export class BatchTransaction {
     } catch (error) {
       if (error instanceof StoreFailure) {
         // The hand-back is fenced: if the transaction did commit, it changes nothing.
-        for (const { attempt } of members) attempt.abandon();
+        for (const { attempt } of members) attempt.abandon(error.unencoded);
         throw error.cause;
       }
       if (transaction.isAborted && members.some(({ attempt }) => !attempt.mayCommit)) return false;

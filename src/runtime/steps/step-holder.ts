@@ -9,11 +9,13 @@
  * H5. A closure whose claim is lost, whose step was withdrawn, or whose worker stops gets its signal and its grace.
  * H6. The outcome of a transaction is a message of the store, committed together with the writes of its closure. If it is
  *     unknown whether it was committed, the claim is given back: the next one finds the message or runs the closure again.
+ *     If the codec cannot encode it, the instance is blocked, and the closure runs again after a delay.
  */
 import type { Clock } from '../../model/clock.ts';
 import type { HistoryEvent } from '../../model/event.ts';
-import { isPerdureError } from '../../model/failures/errors.ts';
+import { isPerdureError, type PerdureError } from '../../model/failures/errors.ts';
 import { decodeMessage } from '../../model/message.ts';
+import type { OrchestrationAbandon } from '../../providers/contract/orchestration-queue.ts';
 import type { CommitResult, Turn } from '../../providers/contract/turn.ts';
 import type { Hint, Provider } from '../../providers/contract/provider.ts';
 import type { TurnResult } from '../../replay/execution.ts';
@@ -33,7 +35,7 @@ import { HeldInstance } from './held-instance.ts';
 import { StepRun, type StepMessage, type StepTransactionEnd } from './step-run.ts';
 import { platform } from '../../model/platform.ts';
 
-/** The delay after which a turn runs again that the codec could not encode. */
+/** The delay after which a turn or transaction runs again that the codec could not encode. */
 const codecRetryMs = 5_000;
 
 export interface StepHolderParams {
@@ -228,7 +230,8 @@ export class StepHolder {
       held.mayHaveMessages = true;
     } else if (transacted === 'lost') this.#lose(held);
     // The next claim finds the message, if it was committed.
-    else this.#track(this.#giveBack(held, 'evict'));
+    else if (transacted === 'unknown') this.#track(this.#giveBack(held, 'evict'));
+    else this.#track(this.#giveBack(held, 'evict', transacted.unencoded));
   }
 
   #startWaiting(): void {
@@ -336,16 +339,23 @@ export class StepHolder {
   }
 
   /** Releases the claim of an instance whose turn the codec cannot encode, with the reason. The claim does not count. */
-  async #block({ lockToken, instance: { instanceId } }: HeldInstance, error: Error): Promise<void> {
+  async #block(held: HeldInstance, error: PerdureError): Promise<void> {
     const { provider, options } = this.#params;
-    const { name: worker, buildId } = options;
-    const blocked = toBlocked(error, { worker, buildId });
-    const claim = { instanceId, lockToken, giveBackClaim: true };
+    const { instanceId } = held.instance;
     try {
-      await provider.abandonOrchestrationItems([{ ...claim, delayMs: codecRetryMs, blocked }]);
+      await provider.abandonOrchestrationItems([this.#toBlockedAbandon(held, error)]);
     } catch (cause) {
       options.logger.warn({ error: cause, instanceId }, 'releasing a blocked instance failed');
     }
+  }
+
+  #toBlockedAbandon(
+    { lockToken, instance: { instanceId } }: HeldInstance,
+    error: PerdureError,
+  ): OrchestrationAbandon {
+    const { name: worker, buildId } = this.#params.options;
+    const blocked = toBlocked(error, { worker, buildId });
+    return { instanceId, lockToken, giveBackClaim: true, delayMs: codecRetryMs, blocked };
   }
 
   /** Aborts the attempts of steps that are no longer pending. They keep their slots until they end. */
@@ -411,8 +421,15 @@ export class StepHolder {
     });
   }
 
-  /** Releases a claim without a turn: the timer of operation 0 makes the instance claimable. */
-  async #giveBack(held: HeldInstance, then: 'keep' | 'evict' = 'keep'): Promise<void> {
+  /**
+   * Releases a claim without a turn: the timer of operation 0 makes the instance claimable. With `unencoded`, the error of
+   * the codec, it is blocked until then.
+   */
+  async #giveBack(
+    held: HeldInstance,
+    then: 'keep' | 'evict' = 'keep',
+    unencoded?: PerdureError,
+  ): Promise<void> {
     const { provider, clock, options, cache } = this.#params;
     const { lockToken, instance } = held;
     if (held.isOver) return;
@@ -422,7 +439,10 @@ export class StepHolder {
     try {
       const deadline = clock.monotonic() + options.orchestrationLeaseMs;
       const retry = { clock, logger: options.logger, deadline };
-      const abandon = { lockToken, delayMs: 0, giveBackClaim: true };
+      const abandon =
+        unencoded === undefined
+          ? { lockToken, delayMs: 0, giveBackClaim: true }
+          : this.#toBlockedAbandon(held, unencoded);
       await withRetries(retry, () => provider.abandonOrchestrationItems([abandon]));
     } catch (error) {
       options.logger.error({ error }, 'releasing instances failed, their leases will expire');

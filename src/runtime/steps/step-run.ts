@@ -1,7 +1,9 @@
 import type { Clock } from '../../model/clock.ts';
 import {
   CanceledError,
+  isPerdureError,
   LockLostError,
+  type PerdureError,
   ProviderError,
   type CancelTrigger,
 } from '../../model/failures/errors.ts';
@@ -36,8 +38,12 @@ export type StepMessage = Extract<
   { readonly kind: 'stepCompleted' | 'stepFailed' | 'stepRetried' }
 >;
 
-/** How a transaction ended without a message for the turn: its outcome is stored, its claim is lost, or unknown. */
-export type StepTransactionEnd = 'committed' | 'lost' | 'unknown';
+/**
+ * How a transaction ended without a message for the turn: its outcome is stored, its claim is lost, its outcome is unknown,
+ * or the codec could not encode its result and it was rolled back.
+ */
+export type StepTransactionEnd =
+  'committed' | 'lost' | 'unknown' | { readonly unencoded: PerdureError };
 
 export interface StepRunParams {
   readonly clock: Clock;
@@ -178,6 +184,7 @@ export class StepRun implements StepContext, Indexed {
   /** Runs the closure in a transaction, which also stores its outcome as a message to the instance. */
   async #transact(): Promise<void> {
     const { store, lockToken } = this.#params;
+    const { instanceId } = this.#instance;
     const what = `step ${JSON.stringify(this.name)}`;
     if (store.transact === undefined) throw unsupported(what, store.name);
     const body = this.#step.body as (tx: StoreTransaction, step: StepContext) => unknown;
@@ -196,7 +203,7 @@ export class StepRun implements StepContext, Indexed {
             if (this.#stopping !== undefined) throw this.#stopping;
             const message = encodeMessage(this.#toCompleted(output));
             this.#isCommitting = true;
-            return { kind: 'message', ack: { lockToken, message } };
+            return { kind: 'message', ack: { instanceId, lockToken, message } };
           } catch (error) {
             thrown = { error };
             throw error;
@@ -208,9 +215,12 @@ export class StepRun implements StepContext, Indexed {
       this.#end(undefined, result.ok ? 'committed' : 'lost');
     } catch (error) {
       this.#isCommitting = false;
-      const isOfStore = thrown === undefined && error instanceof ProviderError && error.retryable;
-      if (!isOfStore) throw error;
-      this.#end(undefined, 'unknown');
+      if (thrown !== undefined) throw error;
+      if (error instanceof ProviderError && error.retryable) this.#end(undefined, 'unknown');
+      // A step that was stopped meanwhile does not run again, so the codec does not matter.
+      else if (this.#stopping === undefined && isPerdureError(error, 'CODEC_FAILED'))
+        this.#end(undefined, { unencoded: error });
+      else throw error;
     }
   }
 

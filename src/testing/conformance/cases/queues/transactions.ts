@@ -27,15 +27,18 @@ function transact(store: StoreUnderTest, request: TransactRequest): Promise<Comm
   return provider.transact(request);
 }
 
+/** A store ignores the instance of an ack. */
+const instanceId = 'a';
+
 /** Acks a work item. */
 function ackOf(lockToken: string): TransactionAck {
-  return { kind: 'workItem', ack: { lockToken, outcome: done } };
+  return { kind: 'workItem', ack: { instanceId, lockToken, outcome: done } };
 }
 
 /** Acks work items together, unless one was asked to stop. */
 function acksOf(lockTokens: readonly string[]): TransactionAck {
   const acks = lockTokens.map((lockToken) => ({
-    ack: { lockToken, outcome: done },
+    ack: { instanceId, lockToken, outcome: done },
     unlessCanceled: true,
   }));
   return { kind: 'workItems', acks };
@@ -199,7 +202,9 @@ export const transactions: Capability = {
         const { instanceKey, incarnation, turnId: lastTurn, historyLength } = begun;
         const turn = newTurn({ firstEventId: historyLength + 1, events: [event('two')] });
         const ack = { instanceKey, incarnation, executionId: 1, lastTurn, lockTokens: [lockToken] };
-        expectCommitted(await writeNote(store, notes, { kind: 'turn', ack: { ...ack, turn } }));
+        expectCommitted(
+          await writeNote(store, notes, { kind: 'turn', ack: { ...ack, instanceId, turn } }),
+        );
         assert.deepEqual(await notes.read(), ['one']);
         assert.deepEqual(await store.historyLabels('a'), ['begun', 'two']);
         await store.expectIdle();
@@ -214,7 +219,7 @@ export const transactions: Capability = {
         const { lockToken, messages } = await store.claimOne();
         const messageKeys = messages.map(({ messageKey }) => messageKey);
         const turn = newTurn({ events: [event('one')] });
-        const ack = { lockToken, messageKeys, turn };
+        const ack = { instanceId, lockToken, messageKeys, turn };
         expectCommitted(await writeNote(store, notes, { kind: 'orchestration', ack }));
         assert.deepEqual(await notes.read(), ['one']);
         assert.deepEqual(await store.historyLabels('a'), ['one']);
@@ -229,7 +234,7 @@ export const transactions: Capability = {
         await store.create('a');
         const item = await store.claimOne();
         const { lockToken } = item;
-        const ack = { lockToken, message: raised('from the step') };
+        const ack = { instanceId, lockToken, message: raised('from the step') };
         expectCommitted(await writeNote(store, notes, { kind: 'message', ack }));
         assert.deepEqual(await notes.read(), ['one']);
         await store.commit(item, { events: [event('one')] });
@@ -245,7 +250,7 @@ export const transactions: Capability = {
         const { lockToken } = await store.claimOne();
         await store.clock.advance(lockMs);
         const next = await store.claimOne();
-        const ack = { lockToken, message: raised('from the step') };
+        const ack = { instanceId, lockToken, message: raised('from the step') };
         expectLost(await writeNote(store, notes, { kind: 'message', ack }));
         assert.deepEqual(await notes.read(), []);
         await store.commit(next, { events: [event('one')] });
@@ -289,7 +294,7 @@ export const transactions: Capability = {
         const { instanceKey, incarnation } = begun;
         const ack = { instanceKey, incarnation, executionId: 1, lockTokens: [lockToken] };
         const turn = newTurn({ firstEventId: 2, events: [event('two')] });
-        const stale = { ...ack, lastTurn: randomToken(), turn };
+        const stale = { ...ack, instanceId, lastTurn: randomToken(), turn };
         expectLost(await writeNote(store, notes, { kind: 'turn', ack: stale }));
         assert.deepEqual(await notes.read(), []);
         assert.deepEqual(await store.historyLabels('a'), ['begun']);
@@ -302,7 +307,7 @@ export const transactions: Capability = {
       async run(store) {
         const { notes, lockToken } = await arrange(store);
         await store.cancel('a', { reason: 'no more' });
-        const ack = { lockToken, outcome: done };
+        const ack = { instanceId, lockToken, outcome: done };
         const request = { kind: 'workItem', ack, unlessCanceled: true } as const;
         const result = await writeNote(store, notes, request);
         assert.ok(!result.ok && isPerdureError(result.error, 'OPERATION_CANCELED'));
