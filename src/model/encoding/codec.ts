@@ -1,11 +1,23 @@
 /** The owner of a payload, from which a codec can choose a key. At most one field is set. */
 export interface EncodeContext {
-  /** The instance that the payload belongs to. The default id of a child starts with the id of its parent. */
+  /**
+   * The instance that the payload belongs to, or that a debounced start asked for. The default id of a child starts with the
+   * id of its parent.
+   */
   readonly instanceId?: string;
   /** The schedule whose runs get the payload as input. */
   readonly schedule?: string;
   /** The session that the variable belongs to. */
   readonly sessionId?: string;
+}
+
+/** The owner of a text inside of Perdure, from which `EncodeContext` is made. */
+export interface SealContext extends EncodeContext {
+  /**
+   * Set instead of `instanceId` if the store may pass the payload to another instance. A codec chooses its key from it, but
+   * the payload has no owner with which it is deleted.
+   */
+  readonly keyInstanceId?: string;
 }
 
 /** The result of `encode`. */

@@ -1,5 +1,5 @@
 import { PerdureError } from '../failures/errors.ts';
-import type { EncodeContext, EncodedBytes, PayloadCodec } from './codec.ts';
+import type { EncodeContext, EncodedBytes, PayloadCodec, SealContext } from './codec.ts';
 import { crc32 } from './crc32.ts';
 import {
   isEncoded,
@@ -40,13 +40,14 @@ export class PayloadSealer {
   }
 
   /** Returns the text to store. A text that is still encoded is returned unchanged. Rejects with `CODEC_FAILED`. */
-  async seal(text: string, context: EncodeContext): Promise<string> {
+  async seal(text: string, { keyInstanceId, ...owner }: SealContext): Promise<string> {
     if (isEncoded(text)) {
       // Storing it would replace the payload by the reason.
       if (isUndecoded(text)) throw encodedError(text);
       return text;
     }
     const framed = frame(text);
+    const context = keyInstanceId === undefined ? owner : { ...owner, instanceId: keyInstanceId };
     for (const delayMs of retryDelaysMs) {
       try {
         return await this.#encode(framed, context);

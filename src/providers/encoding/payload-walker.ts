@@ -1,4 +1,4 @@
-import type { EncodeContext } from '../../model/encoding/codec.ts';
+import type { SealContext } from '../../model/encoding/codec.ts';
 import { isPerdureError, PerdureError } from '../../model/failures/errors.ts';
 import type { Treatment, Walk } from './treatment.ts';
 import { platform, nextIteration } from '../../model/platform.ts';
@@ -8,7 +8,7 @@ export interface TextSealer {
   /** Whether texts stay readable, so that failures need not be hidden. */
   readonly isPlain: boolean;
   /** Returns the text to store. Rejects with `CODEC_FAILED`. */
-  seal(text: string, context: EncodeContext): Promise<string>;
+  seal(text: string, context: SealContext): Promise<string>;
   /** Returns the text that was stored, or one that stands for an error. Never rejects. */
   open(text: string): Promise<string>;
   /** Returns a text that is equal for equal texts. Rejects with `CODEC_FAILED`. */
@@ -18,7 +18,7 @@ export interface TextSealer {
 interface Found {
   readonly kind: 'text' | 'hash';
   readonly text: string;
-  readonly context: EncodeContext;
+  readonly context: SealContext;
 }
 
 /** Encodes and decodes the payloads of values. */
@@ -42,7 +42,7 @@ export class PayloadWalker {
   readonly encode = async <T>(
     value: T,
     treatment: Treatment<T>,
-    context: EncodeContext = {},
+    context: SealContext = {},
   ): Promise<T> => {
     const found = this.#collect(value, treatment, 'encode', context);
     if (found.length === 0) return value;
@@ -112,7 +112,7 @@ export class PayloadWalker {
   async prepare<T>(
     expected: T,
     treatment: Treatment<T>,
-    context: EncodeContext,
+    context: SealContext,
   ): Promise<(value: T) => T | undefined> {
     const found = this.#collect(expected, treatment, 'encode', context);
     const texts = await this.#seal(found);
@@ -128,7 +128,7 @@ export class PayloadWalker {
     value: T,
     treatment: Treatment<T>,
     direction: Walk['direction'],
-    context: EncodeContext = {},
+    context: SealContext = {},
   ): readonly Found[] {
     const found: Found[] = [];
     const add = (kind: Found['kind']) => (text: string) => {

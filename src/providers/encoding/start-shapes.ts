@@ -6,6 +6,7 @@ import {
   fields,
   hashed,
   keep,
+  movable,
   ofInstance,
   payload,
   variants,
@@ -40,17 +41,17 @@ const newInstanceFields: Fields<NewInstance> = {
 
 const instanceWithId = fields<NewInstance>(newInstanceFields, ofInstance);
 
-/** The event may go to another instance, which holds the dedupe key: it belongs to none. */
+/** The event may go to another instance, which holds the dedupe key. */
 const instanceWithKey = fields<NewInstance>(
   {
     ...newInstanceFields,
-    event: fields<NonNullable<NewInstance['event']>>(startEvent, () => ({})),
+    event: fields<NonNullable<NewInstance['event']>>(startEvent, (_, outer) => movable(outer)),
   },
   ofInstance,
 );
 
-/** A debounced start may become the start of another instance: its payloads belong to none. */
-const debouncedInstance = fields<NewInstance>(newInstanceFields, () => ({}));
+/** A debounced start may become the start of another instance. */
+const debouncedInstance = fields<NewInstance>(newInstanceFields, movable);
 
 export const newInstance: Treatment<NewInstance> = (value, walk) => {
   if (value.debounce !== undefined) return debouncedInstance(value, walk);
@@ -87,8 +88,8 @@ const newTaskFields: Fields<NewTask> = {
 
 const taskWithId = fields<NewTask>(newTaskFields, ofInstance);
 
-/** A debounced run may become another one: its payload belongs to none. */
-const debouncedTask = fields<NewTask>(newTaskFields, () => ({}));
+/** A debounced run may become another one. */
+const debouncedTask = fields<NewTask>(newTaskFields, movable);
 
 export const newTask: Treatment<NewTask> = (value, walk) =>
   (value.debounce === undefined ? taskWithId : debouncedTask)(value, walk);

@@ -1,4 +1,4 @@
-import type { EncodeContext } from '../../model/encoding/codec.ts';
+import type { SealContext } from '../../model/encoding/codec.ts';
 import { isUndecoded, reasonOf } from '../../model/encoding/envelope.ts';
 import { isSealedFailure, type SealedFailure } from '../../model/encoding/sealed-failure.ts';
 import { isFailure, type Failure } from '../../model/failures/failure.ts';
@@ -12,7 +12,7 @@ export interface Walk {
   readonly direction: 'encode' | 'decode';
   /** Whether stored texts stay readable. */
   readonly isPlain: boolean;
-  context: EncodeContext;
+  context: SealContext;
   /** Returns what replaces a text. In the first walk: the text itself. */
   readonly text: (text: string) => string;
   /** Returns the hash of a text. Only when encoding. */
@@ -33,12 +33,12 @@ export type Fields<T> = {
 /** Treats the fields of an object. */
 export function fields<T extends object>(
   spec: Fields<T>,
-  contextOf?: (value: T) => EncodeContext | undefined,
+  contextOf?: (value: T, outer: SealContext) => SealContext | undefined,
 ): Treatment<T> {
   const active = (Object.keys(spec) as (keyof T)[]).filter((key) => spec[key] !== keep);
   return (value, walk) => {
     const outer = walk.context;
-    walk.context = contextOf?.(value) ?? outer;
+    walk.context = contextOf?.(value, outer) ?? outer;
     let copy: T | undefined;
     for (const key of active) {
       const before = value[key];
@@ -58,7 +58,11 @@ export const ofInstance = ({
   instanceId,
 }: {
   readonly instanceId?: string | undefined;
-}): EncodeContext | undefined => (instanceId === undefined ? undefined : { instanceId });
+}): SealContext | undefined => (instanceId === undefined ? undefined : { instanceId });
+
+/** The context of payloads of an instance that the store may pass to another instance. */
+export const movable = ({ instanceId }: { readonly instanceId?: string }): SealContext =>
+  instanceId === undefined ? {} : { keyInstanceId: instanceId };
 
 /** The fields of every variant of a union, by the value of the field that tells them apart. */
 export type Variants<T extends object, Tag extends keyof T> = {
