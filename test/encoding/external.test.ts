@@ -9,6 +9,7 @@ import {
   orchestration,
   Perdure,
   silentLogger,
+  task,
   type ExternalPayloadStore,
 } from '../../src/index.ts';
 import { aesGcm } from '../../src/codecs.ts';
@@ -159,6 +160,40 @@ describe.each(storeKinds)('external payloads on %s', (kind) => {
     await client.deleteInstance('fork');
     expect(await perdure.sweepExternalPayloads()).toBeGreaterThan(0);
     expect((await filesIn(folder)).filter((file) => file.includes('/i/c291cmNl/'))).toEqual([]);
+  });
+
+  it('chunks stay in the database, so that streamLimitBytes bounds the stream', async () => {
+    const { folder, perdure } = await open();
+    const chunks = Array.from({ length: 40 }, (_, index) => `${index}${'x'.repeat(5_000)}`);
+    const byTask = task('byTask', async (ctx) => {
+      for (const chunk of chunks) await ctx.emit(chunk);
+    });
+    const byTurn = orchestration('byTurn', async (ctx) => {
+      for (const chunk of chunks) ctx.emit(chunk);
+    });
+    const byTransaction = orchestration('byTransaction', async (ctx) => {
+      for (const chunk of chunks) ctx.emit(chunk);
+      await ctx.transaction('nothing', async () => undefined);
+    });
+    const orchestrations = [byTurn, byTransaction];
+    await perdure.startWorker({ tasks: [byTask], orchestrations, streamLimitBytes: 65_536 });
+    const { client } = perdure;
+    const handles = [
+      await client.runTask(byTask, undefined, { id: 'task' }),
+      await client.start(byTurn, undefined, { id: 'turn' }),
+      await client.start(byTransaction, undefined, { id: 'transaction' }),
+    ];
+    for (const handle of handles) {
+      await handle.result();
+      let bytes = 0;
+      for await (const one of client.stream(handle.id)) {
+        if (one.kind === 'chunk') bytes += String(one.value).length;
+      }
+      expect(bytes).toBeGreaterThan(5_000);
+      expect(bytes).toBeLessThanOrEqual(65_536);
+    }
+    // The events of the two histories are external.
+    expect(await filesIn(folder)).toHaveLength(2 * chunks.length);
   });
 
   it('a fork with an id of 1,000 bytes keeps the payloads of a source with such an id', async () => {

@@ -30,6 +30,12 @@ export type Fields<T> = {
   readonly [Key in keyof T]-?: Treatment<Exclude<T[Key], undefined>> | typeof keep;
 };
 
+/**
+ * Fields whose texts stay in the database, because the store bounds their bytes: the chunks of a stream. It would count the
+ * references of external payloads instead.
+ */
+const boundedFields: ReadonlySet<PropertyKey> = new Set(['chunks']);
+
 /** Treats the fields of an object. */
 export function fields<T extends object>(
   spec: Fields<T>,
@@ -38,11 +44,12 @@ export function fields<T extends object>(
   const active = (Object.keys(spec) as (keyof T)[]).filter((key) => spec[key] !== keep);
   return (value, walk) => {
     const outer = walk.context;
-    walk.context = contextOf?.(value, outer) ?? outer;
+    const context = contextOf?.(value, outer) ?? outer;
     let copy: T | undefined;
     for (const key of active) {
       const before = value[key];
       if (before === undefined) continue;
+      walk.context = boundedFields.has(key) ? withoutOwner(context) : context;
       const after = (spec[key] as Treatment<T[keyof T]>)(before, walk);
       if (after === before) continue;
       copy ??= { ...value };
@@ -63,6 +70,11 @@ export const ofInstance = ({
 /** The context of payloads of an instance that the store may pass to another instance. */
 export const movable = ({ instanceId }: { readonly instanceId?: string }): SealContext =>
   instanceId === undefined ? {} : { keyInstanceId: instanceId };
+
+/** The context of payloads that are not deleted with an instance of their own. */
+function withoutOwner(context: SealContext): SealContext {
+  return context.instanceId === undefined ? context : { keyInstanceId: context.instanceId };
+}
 
 /** The fields of every variant of a union, by the value of the field that tells them apart. */
 export type Variants<T extends object, Tag extends keyof T> = {
