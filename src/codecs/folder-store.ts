@@ -14,7 +14,8 @@ const leftoverMs = 60 * 60_000;
 const maxCreations = 20;
 
 /**
- * Keeps payloads as files in a folder, for one host or a shared file system. `list` deletes temporary files and empty
+ * Keeps payloads as files in a folder, for one host or a shared file system. The file system must tell upper and lower case
+ * apart: keys differ by it. `list` deletes temporary files and empty
  * folders that are older than one hour. Throws `INVALID_OPTION`.
  */
 export function folderStore(folder: string): ExternalPayloadStore {
@@ -40,6 +41,7 @@ export function folderStore(folder: string): ExternalPayloadStore {
           await file.close();
         }
         await rename(temporary, path);
+        await syncFolders(folder, dirname(key));
       } catch (error) {
         await rm(temporary, { force: true });
         throw error;
@@ -83,6 +85,23 @@ async function createFile(path: string): Promise<FileHandle> {
     } catch (error) {
       if (!isMissing(error) || creation === maxCreations) throw error;
     }
+  }
+}
+
+/** Flushes a folder and its parents up to `root`: without it, a power loss can undo the rename. */
+async function syncFolders(root: string, folder: string): Promise<void> {
+  for (let each = folder; ; each = dirname(each)) {
+    const handle = await open(join(root, each), 'r').catch((error: unknown) => {
+      // Windows cannot open folders, and needs no flush of them.
+      if (hasCode(error, 'EISDIR') || hasCode(error, 'EPERM')) return undefined;
+      throw error;
+    });
+    try {
+      await handle?.sync();
+    } finally {
+      await handle?.close();
+    }
+    if (each === '.') return;
   }
 }
 
