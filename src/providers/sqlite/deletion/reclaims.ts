@@ -1,6 +1,13 @@
 import type Database from 'better-sqlite3';
 import type { StreamRows } from '../tables/stream-rows.ts';
 
+/** Whether there are histories and streams, expired tombstones, and expired starts to delete. */
+interface Due {
+  readonly rows: 0 | 1;
+  readonly tombstones: 0 | 1;
+  readonly starts: 0 | 1;
+}
+
 interface Entry {
   readonly instanceKey: number;
   /** 0: all executions of the instance. */
@@ -21,6 +28,7 @@ export class Reclaims {
   readonly #boundary;
   readonly #deleteUpTo;
   readonly #hasAny;
+  readonly #due;
 
   constructor(db: Database.Database, streamRows: StreamRows) {
     this.#streamRows = streamRows;
@@ -65,12 +73,14 @@ export class Reclaims {
       db,
       'instance_key = ? AND execution_id >= ? AND (execution_id, event_id) < (?, ?)',
     );
-    this.#hasAny = db
-      .prepare<[], 0 | 1>(
-        `SELECT EXISTS (SELECT 1 FROM pending_reclaims LIMIT 1)
-           OR EXISTS (SELECT 1 FROM streams WHERE is_deleted = 1 AND instance_key > 0)`,
-      )
-      .pluck();
+    const hasAny = `EXISTS (SELECT 1 FROM pending_reclaims LIMIT 1)
+      OR EXISTS (SELECT 1 FROM streams WHERE is_deleted = 1 AND instance_key > 0)`;
+    this.#hasAny = db.prepare<[], 0 | 1>(`SELECT ${hasAny}`).pluck();
+    this.#due = db.prepare<[{ now: number }], Due>(
+      `SELECT ${hasAny} AS rows,
+         EXISTS (SELECT 1 FROM tombstones WHERE locked_until <= :now LIMIT 1) AS tombstones,
+         EXISTS (SELECT 1 FROM deleted_starts WHERE expires_at <= :now LIMIT 1) AS starts`,
+    );
   }
 
   /** Schedules the histories of instances for deletion. Call it before their rows are deleted. */
@@ -99,6 +109,11 @@ export class Reclaims {
     const events = this.#runEntries(this.#first.all(max), max);
     const rows = events + this.#streamRows.reclaim(Math.max(max - events, 0));
     return { rows, left: this.hasAny() };
+  }
+
+  /** What there is to delete. */
+  due(now: number): Due {
+    return this.#due.get({ now }) ?? { rows: 0, tombstones: 0, starts: 0 };
   }
 
   /** Whether any history or stream is scheduled for deletion. */

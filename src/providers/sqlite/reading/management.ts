@@ -33,15 +33,15 @@ export function createManagementStore(store: Store): ManagementStore {
       const operation = 'reclaimDeleted';
       const { reclaims, tombstones, deletedStarts, changeLog } = store;
       // Checked without the write lock: usually there is nothing to reclaim.
-      const isDue = () =>
-        reclaims.hasAny() ||
-        tombstones.hasExpired(store.now()) ||
-        deletedStarts.hasExpired(store.now()) ||
-        changeLog.hasExpired(store.now());
-      if (!(await store.read(operation, isDue))) return { rows: 0, left: false };
+      const due = await store.read(operation, () => {
+        const found = reclaims.due(store.now());
+        const isAny = found.rows === 1 || found.tombstones === 1 || found.starts === 1;
+        return isAny || changeLog.hasExpired(store.now()) ? found : undefined;
+      });
+      if (due === undefined) return { rows: 0, left: false };
       return store.writeOnce(operation, ({ now }) => {
-        tombstones.purge(now);
-        deletedStarts.purge(now);
+        if (due.tombstones === 1) tombstones.purge(now);
+        if (due.starts === 1) deletedStarts.purge(now);
         changeLog.purge(now);
         return reclaims.run(maxRows);
       });

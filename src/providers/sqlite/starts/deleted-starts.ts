@@ -9,7 +9,6 @@ import {
 export class DeletedStarts {
   readonly #insert;
   readonly #has;
-  readonly #hasExpired;
   readonly #purge;
 
   constructor(db: Database.Database) {
@@ -18,9 +17,6 @@ export class DeletedStarts {
        ON CONFLICT DO UPDATE SET expires_at = excluded.expires_at`,
     );
     this.#has = db.prepare<[string], 1>('SELECT 1 FROM deleted_starts WHERE start_key = ?').pluck();
-    this.#hasExpired = db
-      .prepare<[number], 1>('SELECT 1 FROM deleted_starts WHERE expires_at <= ? LIMIT 1')
-      .pluck();
     this.#purge = db.prepare<[number]>('DELETE FROM deleted_starts WHERE expires_at <= ?');
   }
 
@@ -34,11 +30,6 @@ export class DeletedStarts {
   /** Whether a start repeats one whose instance was deleted. Reads nothing for a start that is no repeat. */
   has(start: RepeatableStart): boolean {
     return start.isRepeat === true && this.#has.get(deletedStartKey(start)) !== undefined;
-  }
-
-  /** Whether there are rows to purge. */
-  hasExpired(now: number): boolean {
-    return this.#hasExpired.get(now) !== undefined;
   }
 
   /** Deletes the starts that no client repeats any more. */

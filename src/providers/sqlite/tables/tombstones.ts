@@ -12,7 +12,6 @@ export class Tombstones {
   readonly #ofExecutions;
   readonly #has;
   readonly #since;
-  readonly #hasExpired;
   readonly #purge;
 
   constructor(db: Database.Database) {
@@ -41,9 +40,6 @@ export class Tombstones {
       `SELECT item_key AS itemKey, lock_token AS secret FROM tombstones
        WHERE locked_until > ? AND deleted_at >= ?`,
     );
-    this.#hasExpired = db
-      .prepare<[number], 1>('SELECT 1 FROM tombstones WHERE locked_until <= ? LIMIT 1')
-      .pluck();
     this.#purge = db.prepare<[number]>('DELETE FROM tombstones WHERE locked_until <= ?');
   }
 
@@ -73,11 +69,6 @@ export class Tombstones {
   /** Tokens of items that were deleted at `time` or later and would still be held. */
   since(time: number, now: number): readonly string[] {
     return toTokens(this.#since.all(now, time));
-  }
-
-  /** Whether there are rows to purge. */
-  hasExpired(now: number): boolean {
-    return this.#hasExpired.get(now) !== undefined;
   }
 
   /** Deletes rows whose leases would have expired. */
