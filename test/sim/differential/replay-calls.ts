@@ -20,6 +20,7 @@ const replayed: ReadonlySet<string> = new Set<keyof Provider>([
   'createInstances',
   'createTasks',
   'declareLimits',
+  'setLimits',
   'enqueueMessages',
   'requestCancel',
   'terminate',
