@@ -5,7 +5,7 @@ import type {
   StreamChunk,
   StreamPage,
 } from '../contract/streams.ts';
-import { fields, keep, list, ofInstance, text } from './treatment.ts';
+import { bounded, fields, keep, list, ofInstance, text } from './treatment.ts';
 
 // The treatments of chunks.
 
@@ -14,7 +14,7 @@ export const appendChunks = fields<AppendChunks>(
     instanceId: keep,
     lockToken: keep,
     claim: keep,
-    chunks: list(text),
+    chunks: bounded(list(text)),
     maxChunks: keep,
     maxBytes: keep,
     record: keep,

@@ -30,12 +30,6 @@ export type Fields<T> = {
   readonly [Key in keyof T]-?: Treatment<Exclude<T[Key], undefined>> | typeof keep;
 };
 
-/**
- * Fields whose texts stay in the database, because the store bounds their bytes: the chunks of a stream. It would count the
- * references of external payloads instead.
- */
-const boundedFields: ReadonlySet<PropertyKey> = new Set(['chunks']);
-
 /** Treats the fields of an object. */
 export function fields<T extends object>(
   spec: Fields<T>,
@@ -44,12 +38,11 @@ export function fields<T extends object>(
   const active = (Object.keys(spec) as (keyof T)[]).filter((key) => spec[key] !== keep);
   return (value, walk) => {
     const outer = walk.context;
-    const context = contextOf?.(value, outer) ?? outer;
+    walk.context = contextOf?.(value, outer) ?? outer;
     let copy: T | undefined;
     for (const key of active) {
       const before = value[key];
       if (before === undefined) continue;
-      walk.context = boundedFields.has(key) ? withoutOwner(context) : context;
       const after = (spec[key] as Treatment<T[keyof T]>)(before, walk);
       if (after === before) continue;
       copy ??= { ...value };
@@ -70,11 +63,6 @@ export const ofInstance = ({
 /** The context of payloads of an instance that the store may pass to another instance. */
 export const movable = ({ instanceId }: { readonly instanceId?: string }): SealContext =>
   instanceId === undefined ? {} : { keyInstanceId: instanceId };
-
-/** The context of payloads that are not deleted with an instance of their own. */
-function withoutOwner(context: SealContext): SealContext {
-  return context.instanceId === undefined ? context : { keyInstanceId: context.instanceId };
-}
 
 /** The fields of every variant of a union, by the value of the field that tells them apart. */
 export type Variants<T extends object, Tag extends keyof T> = {
@@ -97,6 +85,20 @@ export function list<T>(element: Treatment<T>): Treatment<readonly T[]> {
   return (values, walk) => {
     const treated = values.map((value) => element(value, walk));
     return treated.some((value, index) => value !== values[index]) ? treated : values;
+  };
+}
+
+/**
+ * Treats texts that stay in the database, because the store bounds their bytes: the chunks of a stream. The store would count
+ * references of external payloads instead. The instance still chooses the key.
+ */
+export function bounded<T>(treatment: Treatment<T>): Treatment<T> {
+  return (value, walk) => {
+    const outer = walk.context;
+    if (outer.instanceId !== undefined) walk.context = { keyInstanceId: outer.instanceId };
+    const treated = treatment(value, walk);
+    walk.context = outer;
+    return treated;
   };
 }
 

@@ -11,6 +11,7 @@ import type {
 import type { UpdateReply } from '../contract/updates.ts';
 import { message, storedEvent } from './stored-data.ts';
 import {
+  bounded,
   failureText,
   fields,
   givenFailureText,
@@ -110,7 +111,7 @@ export const turn = fields<Turn>({
   customStatus: payload,
   tags: keep,
   state: list(fields<StateChange>({ key: keep, payload })),
-  emitted: fields<EmittedChunks>({ chunks: list(text), source: keep, maxBytes: keep }),
+  emitted: fields<EmittedChunks>({ chunks: bounded(list(text)), source: keep, maxBytes: keep }),
   bufferedEvents: keep,
   updateReplies: list(updateReply),
   awakeables: keep,
