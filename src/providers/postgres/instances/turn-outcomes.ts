@@ -3,6 +3,7 @@ import { customStatusVersions, mayHaveMessages } from '../../rules/turns.ts';
 import type { Turn, TurnOutcome } from '../../contract/turn.ts';
 import type { Batch } from '../batches/batch.ts';
 import type { InstanceRow, TurnRow } from '../tables/instance-rows.ts';
+import { ownOutput } from '../tables/outputs.ts';
 import type { Scope } from '../driver/scope.ts';
 import type { NamedKeys, TurnCommit } from './turns.ts';
 
@@ -93,7 +94,7 @@ function toTurnRow(target: InstanceRow, turn: Turn, definitionKey: number): Turn
     definitionKey,
     turnId: turn.turnId,
     historyLength: target.historyLength + turn.events.length,
-    output: outcome.status === 'completed' ? outcome.payload : null,
+    output: ownOutput(turn),
     failure: outcome.status === 'failed' ? outcome.failure : null,
     hasChildren: turn.children.length > 0,
     bufferedEvents: bufferedEvents ?? null,

@@ -2,6 +2,7 @@ import type { InstanceStatus } from '../../../model/status.ts';
 import type { AbandonedResult, JobBinding, JobKey, JobRecord } from '../../contract/sessions.ts';
 import { keys, one, prepare, rowsOf, strings, rowIdOf } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
+import { outputOf } from '../tables/outputs.ts';
 import { RunState } from '../tables/task-rows.ts';
 import { nowSql } from '../driver/scope.ts';
 
@@ -218,8 +219,8 @@ function statements(schema: string) {
   const jobs = `${table} AS job CROSS JOIN LATERAL (
       SELECT instance_id, incarnation, status, ended_at FROM ${schema}.instances AS one
       WHERE one.instance_key = job.instance_key OFFSET 0) AS instance`;
-  const ofRun = (column: string) =>
-    `(SELECT ${column} FROM ${schema}.instances AS one WHERE one.instance_key = job.instance_key)`;
+  const ofRun = (expression: string) =>
+    `(SELECT ${expression} FROM ${schema}.instances AS one WHERE one.instance_key = job.instance_key)`;
   return {
     holders: prepare(
       'perdure_select_id_holders',
@@ -301,7 +302,7 @@ function statements(schema: string) {
         UPDATE ${table} AS job SET dispose_at = ${nowSql} + ${lockMs}, attempts = attempts + 1
         WHERE job.instance_key = ANY (ARRAY(SELECT instance_key FROM due))
         RETURNING ${sessionId}, ${ofRun('instance_id')} AS "instanceId", ${ofRun('incarnation')} AS incarnation,
-          is_task AS "isTask", name, ${ofRun('output')} AS output, attempts`,
+          is_task AS "isTask", name, ${ofRun(outputOf(schema, 'one'))} AS output, attempts`,
     ),
     nextAt: prepare(
       'perdure_next_session',

@@ -17,6 +17,7 @@ import { toListResult } from '../../rules/listing.ts';
 import { keys, one, prepare, strings } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
 import type { Definitions } from '../tables/definitions.ts';
+import { outputOf } from '../tables/outputs.ts';
 import { RunState } from '../tables/task-rows.ts';
 import type { InstanceList } from './instance-list.ts';
 
@@ -34,14 +35,21 @@ type PayloadColumn = (typeof payloadColumns)[number];
 // Omitted from lists without `payloads`.
 const largeColumns: readonly PayloadColumn[] = ['output', 'custom_status', 'input'];
 
-/** The size of columns in bytes. Does not read out-of-line (TOAST) values. */
-function bytesOf(columns: readonly PayloadColumn[]): string {
-  return columns.map((column) => `coalesce(octet_length(${column}), 0)`).join(' + ');
+/** SQL of a value of the table `row`. */
+function valueOf(schema: string, column: PayloadColumn, row = 'instances'): string {
+  return column === 'output' ? outputOf(schema, row) : column;
+}
+
+/** The size of values in bytes. Does not read out-of-line (TOAST) values. */
+function bytesOf(schema: string, columns: readonly PayloadColumn[], row = 'instances'): string {
+  return columns
+    .map((column) => `coalesce(octet_length(${valueOf(schema, column, row)}), 0)`)
+    .join(' + ');
 }
 
 const columns = (
   run: RunState,
-  payload: (column: PayloadColumn) => string = (column) => column,
+  payload: (column: PayloadColumn) => string,
 ) => `instances.instance_key AS "instanceKey", instance_id AS "instanceId", incarnation,
   instances.definition_key AS "definitionKey", ${run.status('instances')} AS status, execution_id AS "executionId",
   parent_instance_id AS "parentInstanceId", ${payload('output')} AS output, ${payload('failure')} AS failure,
@@ -68,10 +76,15 @@ function listed(column: PayloadColumn): string {
 type RowWithin = InstanceRecordRow & { readonly isWithheld: boolean };
 
 /** The columns of a query whose `cut` names the first row that does not fit. That row has no payloads. */
-function withinColumns(run: RunState, leftOut: readonly PayloadColumn[] = []): string {
+function withinColumns(
+  { schema, run }: { readonly schema: string; readonly run: RunState },
+  leftOut: readonly PayloadColumn[] = [],
+): string {
   const isWithheld = 'coalesce(instances.instance_key = (SELECT instance_key FROM cut), FALSE)';
   const read = columns(run, (column) =>
-    leftOut.includes(column) ? 'NULL' : `CASE WHEN NOT ${isWithheld} THEN ${column} END`,
+    leftOut.includes(column)
+      ? 'NULL'
+      : `CASE WHEN NOT ${isWithheld} THEN ${valueOf(schema, column)} END`,
   );
   return `${read}, ${isWithheld} AS "isWithheld"`;
 }
@@ -197,11 +210,11 @@ function pageStatement(
     { keys: keys(), maxBytes: one<number>('bigint') },
     ({ keys, maxBytes }) => `WITH sized AS MATERIALIZED (
         SELECT instance_key, bytes, sum(bytes) OVER (ORDER BY instance_key DESC) AS total FROM (
-          SELECT instance_key, ${bytesOf(counted)} AS bytes FROM ${schema}.instances
+          SELECT instance_key, ${bytesOf(schema, counted)} AS bytes FROM ${schema}.instances
           WHERE instance_key = ANY (${keys})) AS page),
       cut AS MATERIALIZED (
         SELECT max(instance_key) AS instance_key FROM sized WHERE total > ${maxBytes} AND total > bytes)
-      SELECT ${withinColumns(run, leftOut)} FROM ${source}
+      SELECT ${withinColumns({ schema, run }, leftOut)} FROM ${source}
       WHERE instances.instance_key = ANY (ARRAY(
         SELECT instance_key FROM sized WHERE instance_key >= coalesce((SELECT instance_key FROM cut), 0)))
       ORDER BY instances.instance_key DESC`,
@@ -224,12 +237,12 @@ function pageByEndStatement(
     { keys: keys(), maxBytes: one<number>('bigint') },
     ({ keys, maxBytes }) => `WITH sized AS MATERIALIZED (
         SELECT instance_key, bytes, row_number() OVER ended AS place, sum(bytes) OVER ended AS total FROM (
-          SELECT instance_key, ended_at, ${bytesOf(counted)} AS bytes FROM ${schema}.instances
+          SELECT instance_key, ended_at, ${bytesOf(schema, counted)} AS bytes FROM ${schema}.instances
           WHERE instance_key = ANY (${keys})) AS page
         WINDOW ended AS (ORDER BY ended_at DESC, instance_key DESC)),
       cut AS MATERIALIZED (
         SELECT instance_key, place FROM sized WHERE total > ${maxBytes} AND total > bytes ORDER BY place LIMIT 1)
-      SELECT ${withinColumns(run, leftOut)} FROM ${source}
+      SELECT ${withinColumns({ schema, run }, leftOut)} FROM ${source}
       WHERE instances.instance_key = ANY (ARRAY(
         SELECT instance_key FROM sized WHERE place <= coalesce((SELECT place FROM cut), place)))
       ORDER BY instances.ended_at DESC, instances.instance_key DESC`,
@@ -247,7 +260,7 @@ function statements(schema: string, run: RunState, source: string) {
       'perdure_select_records',
       { instanceIds: strings() },
       ({ instanceIds }) =>
-        `SELECT ${columns(run)} FROM ${source} WHERE instance_id = ANY (${instanceIds})`,
+        `SELECT ${columns(run, (column) => valueOf(schema, column))} FROM ${source} WHERE instance_id = ANY (${instanceIds})`,
     ),
     selectListed: prepare(
       'perdure_select_listed',
@@ -263,11 +276,11 @@ function statements(schema: string, run: RunState, source: string) {
           SELECT found.instance_key, place, bytes, sum(bytes) OVER (ORDER BY place) AS total
           FROM unnest(${instanceIds}) WITH ORDINALITY AS wanted (id, place)
           CROSS JOIN LATERAL (
-            SELECT instance_key, ${bytesOf(payloadColumns)} AS bytes FROM ${schema}.instances AS one
+            SELECT instance_key, ${bytesOf(schema, payloadColumns, 'one')} AS bytes FROM ${schema}.instances AS one
             WHERE one.instance_id = wanted.id LIMIT 1) AS found),
         cut AS MATERIALIZED (
           SELECT instance_key, place FROM sized WHERE total > ${maxBytes} AND total > bytes ORDER BY place LIMIT 1)
-        SELECT ${withinColumns(run)} FROM ${source} WHERE instances.instance_key = ANY (ARRAY(
+        SELECT ${withinColumns(parts)} FROM ${source} WHERE instances.instance_key = ANY (ARRAY(
           SELECT instance_key FROM sized WHERE place <= coalesce((SELECT place FROM cut), place)))`,
     ),
     selectKey: prepare(

@@ -11,6 +11,7 @@ import { nowSql } from '../driver/scope.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import type { EventRow } from '../tables/history.ts';
 import { listEnd, removeLive } from '../tables/instance-rows.ts';
+import { ownOutput } from '../tables/outputs.ts';
 import { hasPausedDefinitions } from '../tables/pause-rows.ts';
 import {
   limitedAmong,
@@ -196,10 +197,7 @@ const turnRows = rowsOf<ClaimedTurn>()({
   turn_id: ['text', ({ turn }) => turn.turnId],
   history_length: ['int', ({ turn }) => turn.firstEventId - 1 + turn.events.length],
   status: ['text', ({ turn }) => turn.outcome.status],
-  output: [
-    'text',
-    ({ turn: { outcome: end } }) => (end.status === 'completed' ? end.payload : null),
-  ],
+  output: ['text', ({ turn }) => ownOutput(turn)],
   failure: ['text', ({ turn: { outcome: end } }) => (end.status === 'failed' ? end.failure : null)],
 });
 

@@ -13,6 +13,7 @@ import { PauseChecks, type PauseCheck } from '../tables/pause-checks.ts';
 import { listEnd, removeLive } from '../tables/instance-rows.ts';
 import { hasPausedDefinitions, isAnyPaused } from '../tables/pause-rows.ts';
 import { eventRows, type EventRow } from '../tables/history.ts';
+import { ownOutput } from '../tables/outputs.ts';
 import {
   freesPlace,
   limitedAmong,
@@ -285,10 +286,7 @@ const turnRowsOf = {
     ...turnColumns,
     tokens: ['int', ({ lockTokens }) => lockTokens.length],
     status: ['text', ({ turn }) => turn.outcome.status],
-    output: [
-      'text',
-      ({ turn: { outcome: end } }) => (end.status === 'completed' ? end.payload : null),
-    ],
+    output: ['text', ({ turn }) => ownOutput(turn)],
     failure: [
       'text',
       ({ turn: { outcome: end } }) => (end.status === 'failed' ? end.failure : null),

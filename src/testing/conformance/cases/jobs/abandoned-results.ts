@@ -11,7 +11,7 @@ import {
   startJob,
   startOrchestration,
 } from '../../job-helpers.ts';
-import { newTurn } from '../../sample-data.ts';
+import { event, newTurn } from '../../sample-data.ts';
 import type { StoreUnderTest } from '../../store-under-test.ts';
 import { failure } from '../../task-helpers.ts';
 
@@ -39,8 +39,11 @@ export const abandonedResults: Capability = {
         await abandon(store, late);
         const { lockToken, messages, historyLength } = await store.claimOne();
         const messageKeys = messages.map(({ messageKey }) => messageKey);
-        const outcome = { status: 'completed', payload: '"late"' } as const;
-        const turn = newTurn({ firstEventId: historyLength + 1, outcome });
+        // Large, so that a store may keep it in the history alone.
+        const payload = JSON.stringify('late'.repeat(1_000));
+        const outcome = { status: 'completed', payload } as const;
+        const events = [{ ...event('end'), kind: 'executionCompleted', payload }];
+        const turn = newTurn({ firstEventId: historyLength + 1, events, outcome });
         const acks = [{ lockToken, messageKeys, turn }];
         expectCommitted(only(await store.provider.ackOrchestrationItems(acks), 'result'));
         await store.clock.advance(abandonedCheckMs);
@@ -50,7 +53,7 @@ export const abandonedResults: Capability = {
           results.toSorted((x, y) => (x.name < y.name ? 1 : -1)),
           [
             { key, kind: 'task', name: 'task', output: '"done"', attempt: 1 },
-            { key: late, kind: 'orchestration', name: 'sample', output: '"late"', attempt: 1 },
+            { key: late, kind: 'orchestration', name: 'sample', output: payload, attempt: 1 },
           ],
         );
       },
