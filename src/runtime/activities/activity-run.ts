@@ -1,4 +1,9 @@
-import { CanceledError, LockLostError, PerdureError } from '../../model/failures/errors.ts';
+import {
+  CanceledError,
+  LockLostError,
+  PerdureError,
+  ProviderError,
+} from '../../model/failures/errors.ts';
 import { toFailure, errorClasses, type Failure } from '../../model/failures/failure.ts';
 import { decodePayload, encodePayload, type Payload } from '../../model/values/payload.ts';
 import { validateInput } from '../../model/values/validate-input.ts';
@@ -347,6 +352,11 @@ export class ActivityRun implements LoopHolder, RunOperations, BatchedAttempt, I
         reportAfterCommit(this.#environment.options, this.item, { ...this.#committed, error });
         return;
       }
+      if (!this.#hasBegun && isUnreachable(error)) {
+        // A read of the worker failed, not the handler: it must not cost an attempt.
+        this.abandon();
+        return;
+      }
       if (this.#stopping === undefined) await this.#emitter?.drain();
       this.#end(this.#toResult(error));
     } finally {
@@ -598,6 +608,10 @@ function newContext(
   return handler.batch === undefined
     ? new RunningTaskContext(run, environment)
     : new RunningBatchRun(run, environment);
+}
+
+function isUnreachable(error: unknown): boolean {
+  return error instanceof ProviderError && error.retryable;
 }
 
 function capitalize(what: string): string {

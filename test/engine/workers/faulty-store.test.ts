@@ -9,6 +9,7 @@ import { Perdure } from '../../../src/perdure.ts';
 import type { Provider } from '../../../src/providers/contract/provider.ts';
 import { openSqlite } from '../../../src/providers/sqlite/provider.ts';
 import { testOptions } from '../../../src/runtime/test-options.ts';
+import { task } from '../../../src/tasks/task.ts';
 
 const folders: string[] = [];
 afterEach(async () => {
@@ -114,3 +115,32 @@ it.each([
     expect(done.size).toBe(rounds * 40 * 4);
   },
 );
+
+it('a read of a failed run that the store cannot serve costs onFail no attempt', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'perdure-faults-'));
+  folders.push(folder);
+  const provider = await openSqlite({ path: join(folder, 'faults.db') });
+  let failuresLeft = 0;
+  const getInstances: Provider['getInstances'] = async (ids) => {
+    if (failuresLeft === 0) return provider.getInstances(ids);
+    failuresLeft -= 1;
+    throw connectionError('getInstances');
+  };
+  await using perdure = await Perdure.open({ ...provider, getInstances });
+  let handled: ((attempts: number) => void) | undefined;
+  const attempts = new Promise<number>((resolve) => (handled = resolve));
+  const pay = task(
+    'pay',
+    () => {
+      failuresLeft = 2;
+      throw new Error('fails');
+    },
+    { onFail: { handler: (ctx, failed) => handled?.(ctx.attempt * 10 + failed.attempts) } },
+  );
+  await perdure.startWorker({ tasks: [pay] });
+  await perdure.client.runTask(pay, undefined, { id: 'p' });
+  expect(await attempts).toBe(11);
+  await expect
+    .poll(async () => (await perdure.client.get('p'))?.task?.onFail, { interval: 5 })
+    .toBe('completed');
+});
