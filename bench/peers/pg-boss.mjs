@@ -26,15 +26,21 @@ async function leftOver() {
 /** With `limit`, the jobs have that many groups in turn, each with its number of concurrent jobs. */
 async function enqueueAndRun(limit) {
   const begun = performance.now();
-  for (let done = 0; done < count; done += 1_000) {
-    await boss.insert(
-      queue,
-      Array.from({ length: 1_000 }, (_, number) => ({
-        data: {},
-        ...(limit && { group: { id: `key ${number % limit.groups}` } }),
-      })),
-    );
-  }
+  let left = count;
+  const insert = async () => {
+    while (left > 0) {
+      left -= 1_000;
+      await boss.insert(
+        queue,
+        Array.from({ length: 1_000 }, (_, number) => ({
+          data: {},
+          ...(limit && { group: { id: `key ${number % limit.groups}` } }),
+        })),
+      );
+    }
+  };
+  // Two batches at a time, as `runTasks` of Perdure.
+  await Promise.all([insert(), insert()]);
   const enqueued = performance.now();
   const { promise: allEnded, resolve } = Promise.withResolvers();
   let ended = 0;

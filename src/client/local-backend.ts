@@ -108,8 +108,8 @@ export interface InstanceStarter {
   start(instance: NewInstance): Promise<CreateResult> | undefined;
 }
 
-// One transaction each: workers run the first ones while the client sends the next. See decision 042.
-const maxBatch = 1_000;
+// Bounds how many encoded payloads are in memory. A provider creates the runs in smaller transactions. See decision 042.
+const maxBatch = 10_000;
 
 /** The duration of a part of a bulk operation: its progress is reported this often. */
 const sliceMs = 250;

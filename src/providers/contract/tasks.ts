@@ -157,8 +157,8 @@ export interface TaskStore {
    *   (task-create/a-bad-one-spares-its-neighbours, task-create/repeats-within-a-batch,
    *   task-create/a-thousand-at-once)
    * - treat `isRepeat` as `createInstances` does (repeat/of-a-deleted-task)
-   * - accept thousands of tasks, and make those of one call claimable in list order. The client sends at most 1,000
-   *   (task-create/thousands-keep-their-order)
+   * - accept 10,000 tasks, and claim those of one call in list order. It may create them in several transactions, about
+   *   1,000 runs each: workers run the first ones meanwhile (task-create/thousands-keep-their-order)
    */
   createTasks(tasks: readonly NewTask[]): Promise<readonly CreateTaskResult[]>;
 }

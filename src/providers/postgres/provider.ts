@@ -77,9 +77,7 @@ export async function openPostgres(options: PostgresOptions): Promise<Provider> 
     ...createPauseStore(store),
     ...createProcessStore(store),
     ...createWorkerStore(store),
-    ...createTaskStore(store, (tasks) =>
-      singleStatementTaskCreation.create(tasks, store.nowParameter),
-    ),
+    ...createTaskStore(store, (tasks, now) => singleStatementTaskCreation.create(tasks, now)),
     ...createScheduleStore(store, createInstances),
     ...createSessionStore(store, {
       createInstances,

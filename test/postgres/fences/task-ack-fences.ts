@@ -40,7 +40,10 @@ export const taskAckFences: FencedStatement = {
     },
   ],
   selections: [
-    { find: /item_key = ANY \(\$2::bigint\[\]\)/, because: 'names the items' },
+    {
+      find: /item_key = ANY \(ARRAY\(SELECT unnest\(\$2::bigint\[\]\)\)\)/,
+      because: 'names the items',
+    },
     {
       find: /instance_key = ANY \(ARRAY\(SELECT instance_key FROM item\)\)/,
       because: 'names the runs',

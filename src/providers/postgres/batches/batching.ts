@@ -32,6 +32,8 @@ export interface BatchWork<Item, Result> {
   readonly runSingleStatement?: (
     items: readonly Item[],
   ) => Promise<BatchResult<Result> | undefined>;
+  /** The time of the transaction of these items. `null`, and the default: that of the clock. */
+  readonly time?: (items: readonly Item[]) => number | null;
   /** The result of an item that caused an error. Without it the call rejects. */
   readonly refused?: (error: Error) => Result;
   /** Maximum concurrent transactions of this kind; 1 keeps calls in order. */
@@ -173,14 +175,14 @@ export class Batching<Item, Result> {
   }
 
   async #transact(items: readonly Item[]): Promise<readonly Result[]> {
-    const { operation, run, runSingleStatement } = this.#work;
+    const { operation, run, runSingleStatement, time } = this.#work;
     const batch = await runSingleStatement?.(items);
     if (batch !== undefined) {
       this.#announce(batch.effects);
       return batch.results;
     }
     const { scope, results } = await this.#connections.transaction(operation, async (tx) => {
-      const scope = new Scope(tx, this.#clock);
+      const scope = new Scope(tx, this.#clock, time?.(items) ?? undefined);
       return { scope, results: await run(scope, items) };
     });
     scope.committed();

@@ -36,6 +36,13 @@ export interface ListText<Name extends string> {
   readonly names: string;
   /** The rows as a table, for FROM. */
   readonly as: (alias: string) => string;
+  /**
+   * `as`, for a plan that does not depend on the number of rows. PostgreSQL plans the first executions of a statement by
+   * its values: with 500 rows, a scan of a table of 40,000 looks cheaper than 500 reads by ctid. It takes ten times as long.
+   */
+  readonly asOfUnknownSize: (alias: string) => string;
+  /** `column`, likewise. */
+  readonly columnOfUnknownSize: (name: Name) => string;
   /** The rows as a table with a column `place`: 1, 2, 3, … in input order. */
   readonly withPlace: (alias: string) => string;
   /** One column as an array, for `= ANY (…)` and `cardinality(…)`. */
@@ -61,12 +68,16 @@ export function rowsOf<Row>() {
       encode: (rows) => list.map((column) => encode(column, rows)),
       inText: (first) => {
         const array = (place: number) => `$${first + place}::${list[place]?.[0]}[]`;
-        const unnest = `unnest(${names.map((_, place) => array(place)).join(', ')})`;
+        const hidden = (place: number) => `(SELECT ${array(place)})`;
+        const table = (arrays: (place: number) => string, alias: string) =>
+          `unnest(${names.map((_, place) => arrays(place)).join(', ')}) AS ${alias} (${names.join(', ')})`;
         return {
           names: names.join(', '),
-          as: (alias) => `${unnest} AS ${alias} (${names.join(', ')})`,
+          as: (alias) => table(array, alias),
+          asOfUnknownSize: (alias) => table(hidden, alias),
+          columnOfUnknownSize: (name) => `ARRAY(SELECT unnest(${array(names.indexOf(name))}))`,
           withPlace: (alias) =>
-            `${unnest} WITH ORDINALITY AS ${alias} (${[...names, 'place'].join(', ')})`,
+            `unnest(${names.map((_, place) => array(place)).join(', ')}) WITH ORDINALITY AS ${alias} (${[...names, 'place'].join(', ')})`,
           column: (name) => array(names.indexOf(name)),
         };
       },

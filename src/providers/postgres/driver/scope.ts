@@ -8,7 +8,10 @@ const databaseTime = 'floor(extract(epoch FROM statement_timestamp()) * 1000)::b
 /** The authoritative time: the first parameter (the clock of a test) or, if that is NULL, the database time. */
 export const nowSql = `(SELECT coalesce($1::bigint, ${databaseTime}))`;
 
-const readClock: Statement = { name: 'perdure_clock', text: `SELECT ${databaseTime} AS "now"` };
+const clockStatement: Statement = {
+  name: 'perdure_clock',
+  text: `SELECT ${databaseTime} AS "now"`,
+};
 
 /** The first parameter of a statement with `nowSql`: the time of a test clock, or `null`. */
 export function nowParameter(clock: Clock | undefined): number | null {
@@ -21,12 +24,16 @@ export class Scope {
   /** Notifications to send after the commit. */
   readonly effects = new Effects();
   readonly #clock: Clock | undefined;
+  readonly #time: number | undefined;
   readonly #afterCommit: (() => void)[] = [];
   #now: number | undefined;
 
-  constructor(tx: Transaction, clock: Clock | undefined) {
+  /** `time` replaces the clock. */
+  constructor(tx: Transaction, clock: Clock | undefined, time?: number) {
     this.tx = tx;
     this.#clock = clock;
+    this.#time = time;
+    this.#now = time;
   }
 
   /** The authoritative time, read once per batch by `begin`. */
@@ -50,7 +57,7 @@ export class Scope {
   async begin<Reads extends readonly unknown[]>(
     ...reads: Reads
   ): Promise<{ [I in keyof Reads]: Awaited<Reads[I]> }> {
-    const [now, ...results] = await Promise.all([this.#readClock(), ...reads]);
+    const [now, ...results] = await Promise.all([this.#time ?? this.#readClock(), ...reads]);
     this.#now = now;
     return results;
   }
@@ -66,8 +73,13 @@ export class Scope {
 
   async #readClock(): Promise<number> {
     if (this.#clock !== undefined) return Math.floor(this.#clock.now());
-    const [row] = await this.tx.query<{ now: number }>(readClock, []);
-    if (row === undefined) throw new Error('The clock query returned no row.');
-    return row.now;
+    return readClock(this.tx);
   }
+}
+
+/** Reads the clock of the database. */
+export async function readClock(tx: Transaction): Promise<number> {
+  const [row] = await tx.query<{ now: number }>(clockStatement, []);
+  if (row === undefined) throw new Error('The clock query returned no row.');
+  return row.now;
 }

@@ -17,8 +17,6 @@ import { freesPlace, isTaskSecret, newTaskSecret, isFree } from '../tables/work-
 import { isKeyed } from '../tasks/keyed-tasks.ts';
 import { priorityLevels, unique, workKeys } from '../wakeups/due-query.ts';
 
-const pageSize = 1_000;
-
 /**
  * Creates task runs in one statement, which is its own transaction. All ids and dedupe keys must be free, and all names
  * in the cache.
@@ -57,7 +55,12 @@ export class SingleStatementTaskCreation {
       return isKnown ? [{ task, definitionKey }] : [];
     });
     if (rows.length < tasks.length) return undefined;
-    const inserted = await undefinedIfRefused(this.#write(rows, now));
+    const inserted = await undefinedIfRefused(
+      this.#connections.statement<InsertedTasks>(
+        'createTasks',
+        ...this.#insert(rows)({ now, rows }),
+      ),
+    );
     if (inserted === undefined) return undefined;
     const effects = new Effects();
     const results: CreateTaskResult[] = [];
@@ -69,22 +72,6 @@ export class SingleStatementTaskCreation {
       }
     }
     return { results, effects };
-  }
-
-  /** Inserts many runs in one transaction with a statement per page: the server runs one while the next is encoded. */
-  #write(rows: readonly TaskRow[], now: number | null): Promise<readonly InsertedTasks[]> {
-    const insert = this.#insert(rows);
-    if (rows.length <= pageSize) {
-      return this.#connections.statement('createTasks', ...insert({ now, rows }));
-    }
-    return this.#connections.pipeline('createTasks', async (tx) => {
-      const pages: Promise<readonly InsertedTasks[]>[] = [];
-      for (let from = 0; from < rows.length; from += pageSize) {
-        const page = rows.slice(from, from + pageSize);
-        pages.push(tx.query<InsertedTasks>(...insert({ now, rows: page })));
-      }
-      return (await Promise.all(pages)).flat();
-    });
   }
 }
 
@@ -181,13 +168,13 @@ function endStatement(schema: string) {
     { now: clock, acks: ackRows },
     ({ acks }) => `WITH item AS MATERIALIZED (
           SELECT item_key AS held_key, instance_key, started_at FROM ${items}
-          WHERE item_key = ANY (${acks.column('item_key')}) AND locked_until > ${nowSql}
+          WHERE item_key = ANY (${acks.columnOfUnknownSize('item_key')}) AND locked_until > ${nowSql}
         ), run AS MATERIALIZED (
           SELECT instance_key AS run_key, ctid AS row_id FROM ${schema}.instances
           WHERE instance_key = ANY (ARRAY(SELECT instance_key FROM item))
         ), ack AS MATERIALIZED (
           SELECT wanted.*, started_at, row_id
-          FROM ${acks.as('wanted')}
+          FROM ${acks.asOfUnknownSize('wanted')}
           FULL JOIN item ON held_key = item_key
           FULL JOIN run ON run_key = instance_key
           ORDER BY instance_key

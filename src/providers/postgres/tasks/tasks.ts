@@ -6,15 +6,16 @@ import type { WorkOutcome } from '../../contract/work-queue.ts';
 import { parseFailure } from '../../rules/outcome-message.ts';
 import { checkLane } from '../../rules/limits.ts';
 import { existingStart } from '../../rules/starts.ts';
-import type { BatchWork } from '../batches/batching.ts';
+import type { BatchResult } from '../batches/batching.ts';
 import type { Batch } from '../batches/batch.ts';
 import type { StoreAccess } from '../batches/store-access.ts';
 import type { InstanceRow, InstanceRows } from '../tables/instance-rows.ts';
 import type { InsertedTask, TaskRow, RunEnd, TaskRows } from '../tables/task-rows.ts';
-import type { Scope } from '../driver/scope.ts';
+import { readClock, type Scope } from '../driver/scope.ts';
 import type { DedupeKeys } from '../tables/dedupe-keys.ts';
 import { useExistingTask, type ExistingTaskParts } from './existing-tasks.ts';
 import { createKeyedTasks, isKeyed, type KeyedTaskTables } from './keyed-tasks.ts';
+import { createPages, pageSize, type PlacedTask, type TaskPagesParts } from './task-pages.ts';
 import type { InstanceDeadlines } from '../tables/instance-deadlines.ts';
 import type { InstanceTags } from '../tables/instance-tags.ts';
 import type { LimitRows } from '../limits/limit-rows.ts';
@@ -36,23 +37,54 @@ export interface TaskTables extends KeyedTaskTables, ExistingTaskParts {
 
 /** Creates task runs. After that, they are instances with one work item. */
 export function createTaskStore(
-  store: StoreAccess & TaskTables & { readonly limitTriggers: LimitTriggers },
-  runSingleStatement: NonNullable<BatchWork<NewTask, CreateTaskResult>['runSingleStatement']>,
+  store: StoreAccess &
+    TaskTables & { readonly limitTriggers: LimitTriggers; readonly monotonic: () => number },
+  createInOneStatement: (
+    tasks: readonly NewTask[],
+    now: number | null,
+  ) => Promise<BatchResult<CreateTaskResult> | undefined>,
 ): TaskStore {
   const create = store.batching({
     operation: 'createTasks',
-    run: (scope, tasks) => createTasks(store, scope, tasks),
-    runSingleStatement,
+    run: (scope, placed: readonly PlacedTask[]) =>
+      createTasks(
+        store,
+        scope,
+        placed.map(({ task }) => task),
+      ),
+    runSingleStatement: (placed) =>
+      createInOneStatement(
+        placed.map(({ task }) => task),
+        timeOf(placed) ?? store.nowParameter,
+      ),
+    time: timeOf,
     refused: (error): CreateTaskResult => ({ kind: 'refused', error }),
     maxInFlight: 2,
+    maxItems: pageSize,
   });
+  const pages: TaskPagesParts = {
+    create,
+    readClock: () => store.read('createTasks', readClock),
+    monotonic: () => store.monotonic(),
+    isClockReal: store.nowParameter === null,
+  };
   return {
     async createTasks(tasks) {
       // Lists of keys read signals. Without the triggers, they would be empty until the first claim.
       if (tasks.some(({ lane }) => lane !== undefined)) await store.limitTriggers.tryToAdd('items');
-      return create(tasks);
+      if (tasks.length > pageSize) return createPages(pages, tasks);
+      return create(tasks.map((task) => ({ task, createdAt: null })));
     },
   };
+}
+
+/** The creation time of the runs of a transaction, or `null`: the time of the transaction. */
+function timeOf(placed: readonly PlacedTask[]): number | null {
+  let latest: number | null = null;
+  for (const { createdAt } of placed) {
+    if (createdAt !== null && (latest === null || createdAt > latest)) latest = createdAt;
+  }
+  return latest;
 }
 
 /** Creates task runs, or finds those of their starts. */
