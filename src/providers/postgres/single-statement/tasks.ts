@@ -11,7 +11,7 @@ import { nowSql } from '../driver/scope.ts';
 import { claimText, dueItemsText, type Claimed, type ClaimedItem } from '../queues/item-claims.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import { listEnd } from '../tables/instance-rows.ts';
-import { insertTasks, type InsertedTasks, type TaskRow } from '../tables/task-rows.ts';
+import { insertTasks, type InsertedTasks } from '../tables/task-rows.ts';
 import { isValidLane } from '../../rules/limits.ts';
 import { freesPlace, isTaskSecret, newTaskSecret, isFree } from '../tables/work-items.ts';
 import { isKeyed } from '../tasks/keyed-tasks.ts';
