@@ -54,7 +54,7 @@ export async function createPages(
   const ended = await Promise.allSettled(
     Array.from({ length: isConcurrent ? pagesAtOnce : 1 }, createInTurn),
   );
-  for (const one of ended) if (one.status === 'rejected') throw one.reason;
+  for (const one of ended) if (one.status === 'rejected') throw one.reason as Error;
   return results.flat();
 }
 
