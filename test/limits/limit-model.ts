@@ -131,9 +131,12 @@ class LimitModel {
       // Delays may be days ahead of a clock that was set back.
       await this.#advance(round % 10 === 9 ? 3 * 86_400_000 : 500);
     }
+    // A claim that returned a suspect run, alone, may not have reached runs that have expired.
+    await this.#claim(8);
     await this.#store.checkInvariants();
     const { records } = await provider.listLimits({ limit: 1_000 });
-    assert.ok(records.every(({ running, waiting }) => running === 0 && waiting === 0));
+    const counted = records.filter(({ running, waiting }) => running > 0 || waiting > 0);
+    assert.deepEqual(counted, [], 'nothing is counted at the end');
   }
 
   get #now(): number {

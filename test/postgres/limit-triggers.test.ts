@@ -3,7 +3,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Limits } from '../../src/providers/contract/limits.ts';
 import type { Provider } from '../../src/providers/contract/provider.ts';
 import type { WorkItem } from '../../src/providers/contract/work-queue.ts';
-import { newInstance } from '../../src/testing/conformance/sample-data.ts';
+import { event, newInstance, newTurn } from '../../src/testing/conformance/sample-data.ts';
 import { newTask } from '../../src/testing/conformance/task-helpers.ts';
 import { querySql, runSql } from './helpers/server.ts';
 import { temporaryStore } from './helpers/temporary-store.ts';
@@ -237,6 +237,99 @@ it('the first limit, set while four stores claim and ack, is not exceeded', asyn
   expect(most).toBeGreaterThan(0);
   expect(most).toBeLessThanOrEqual(3);
   expect(await places(url)).toEqual({ counted: 0, places: 0, held: 0 });
+});
+
+describe('a claim and a start that commit after the first limit of an orchestration', () => {
+  const sample = { kind: 'orchestration', name: 'sample' } as const;
+  const orchestrations = { max: 10, lockMs: 60_000, waitMs: 0 };
+
+  async function running(provider: Provider): Promise<number | undefined> {
+    return (await provider.listLimits({ limit: 1, only: sample })).records[0]?.running;
+  }
+
+  /** Resolves when the count waits for a transaction that has locked `instance_locks` or `instances`. */
+  async function untilOpened(client: pg.Client): Promise<void> {
+    for (;;) {
+      const { rowCount } = await client.query(
+        'SELECT FROM perdure.limits WHERE declared_by IS NULL AND override IS NULL',
+      );
+      if (rowCount !== 0) return;
+    }
+  }
+
+  it('the claim counts before the limit holds, and no other instance begins', async () => {
+    const { url, open } = await temporaryStore();
+    const [one, other] = [await open(), await open()];
+    await one.createInstances(['a', 'b', 'c'].map((id) => newInstance(id)));
+    const client = await connect(url);
+    // A claim of another process that has read the limits, and commits later.
+    await client.query(`BEGIN;
+      SELECT FROM perdure.instance_locks FOR UPDATE;
+      UPDATE perdure.instance_locks SET lock_token = 'secret', claims = 1,
+        locked_until = (extract(epoch FROM clock_timestamp()) * 1000)::bigint + 60000,
+        next_at = (extract(epoch FROM clock_timestamp()) * 1000)::bigint + 60000
+      WHERE instance_key = (SELECT instance_key FROM perdure.instances WHERE instance_id = 'a')`);
+    const setting = other.setLimits({ ...sample, override: { global: 1 } });
+    let isSet = false;
+    void setting.then(() => (isSet = true));
+    await untilOpened(await connect(url));
+    expect(isSet).toBe(false);
+    await client.query('COMMIT');
+    await setting;
+    expect(await running(one)).toBe(1);
+    expect(await one.fetchOrchestrationItems(orchestrations)).toEqual([]);
+    expect(await other.fetchOrchestrationItems(orchestrations)).toEqual([]);
+  });
+
+  it('the start with a first turn counts before the limit holds', async () => {
+    const { url, open } = await temporaryStore();
+    const [one, other] = [await open(), await open()];
+    // Another limit has added the triggers, so that only the count waits for the start.
+    await declare(one, { global: 1 }, { kind: 'orchestration', name: 'hello' });
+    const client = await connect(url);
+    await client.query('BEGIN');
+    const within = one.within?.(client) ?? one;
+    await within.createInstances([
+      newInstance('a', { firstTurn: newTurn({ events: [event('begun')] }) }),
+    ]);
+    const setting = other.setLimits({ ...sample, override: { global: 1 } });
+    await untilOpened(await connect(url));
+    await client.query('COMMIT');
+    await setting;
+    expect(await running(one)).toBe(1);
+    await one.createInstances([newInstance('b')]);
+    expect(await other.fetchOrchestrationItems(orchestrations)).toEqual([]);
+  });
+
+  it('four stores that claim and start meanwhile keep the limit after it is set', async () => {
+    const { url, open } = await temporaryStore();
+    const stores = await Promise.all(Array.from({ length: 4 }, () => open()));
+    const [first] = stores as [Provider];
+    const firstTurn = newTurn({ events: [event('begun')] });
+    let isSet = false;
+    let number = 0;
+    const startAndClaim = async (store: Provider) => {
+      while (!isSet) {
+        const id = `run ${number++}`;
+        await store.createInstances([newInstance(id, number % 2 === 0 ? { firstTurn } : {})]);
+        await store.fetchOrchestrationItems({ ...orchestrations, max: 1 });
+      }
+    };
+    const busy = stores.map(startAndClaim);
+    await first.fetchOrchestrationItems({ ...orchestrations, waitMs: 20_000 });
+    await first.setLimits({ ...sample, override: { global: 1 } });
+    const counted = await running(first);
+    isSet = true;
+    await Promise.all(busy);
+    expect(await running(first)).toBe(counted);
+    const begun = await querySql(
+      url,
+      `SELECT FROM perdure.instances LEFT JOIN perdure.instance_locks USING (instance_key)
+       WHERE status <> 'pending' OR lock_token IS NOT NULL`,
+    );
+    expect(begun).toHaveLength(counted ?? 0);
+    expect(await first.fetchOrchestrationItems(orchestrations)).toEqual([]);
+  });
 });
 
 it('a role that may only write rows can set the first limit', async () => {

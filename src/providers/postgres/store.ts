@@ -28,6 +28,7 @@ import { Inspection } from './reading/inspection.ts';
 import { InstanceList } from './reading/instance-list.ts';
 import { LimitedDefinitions } from './batches/limited-definitions.ts';
 import { BeginLimits } from './limits/begin-limits.ts';
+import { FirstBeginLimits } from './limits/first-begin-limits.ts';
 import { LimitRows } from './limits/limit-rows.ts';
 import { LimitTriggers } from './limits/limit-triggers.ts';
 import { LimitViews } from './limits/limit-views.ts';
@@ -104,6 +105,7 @@ export class Store implements QueueAccess {
   readonly definitions: Definitions;
   readonly limited = new LimitedDefinitions();
   readonly beginLimits: BeginLimits;
+  readonly firstBeginLimits: FirstBeginLimits;
   readonly limitRows: LimitRows;
   readonly limitTriggers: LimitTriggers;
   readonly limitViews: LimitViews;
@@ -193,6 +195,7 @@ export class Store implements QueueAccess {
     this.#dueQuery = new DueQuery(schema);
     this.definitions = new Definitions(schema);
     this.beginLimits = new BeginLimits(schema);
+    this.firstBeginLimits = new FirstBeginLimits(this);
     this.limitRows = new LimitRows(this);
     this.limitTriggers = new LimitTriggers(this);
     this.limitViews = new LimitViews(schema);

@@ -1,4 +1,5 @@
 import { PerdureError } from '../../model/failures/errors.ts';
+import type { InstanceStatus } from '../../model/status.ts';
 import type { HoldingLimit, Lane, LimitOverride, Limits, RateLimit } from '../contract/limits.ts';
 
 /*
@@ -352,6 +353,14 @@ class LaneHeap<L> {
 function isLess<L>(a: Turn<L> | undefined, b: Turn<L> | undefined): boolean {
   if (a === undefined || b === undefined) return false;
   return a.vtime < b.vtime || (a.vtime === b.vtime && a.order < b.order);
+}
+
+/**
+ * Whether a due instance of a limited orchestration waits for a place if it has none. A running one has none after it was
+ * retried, replaced or forked. A canceling one begins in any case: its clean-up must run before its time limit.
+ */
+export function waitsForPlace(status: InstanceStatus): boolean {
+  return status === 'pending' || status === 'running';
 }
 
 /** The limit that keeps due items of a lane from being claimed, or `null`. */

@@ -82,6 +82,7 @@ import { terminations } from './cases/cancellation/terminations.ts';
 import { timerTurns } from './cases/queues/timer-turns.ts';
 import { instancePauses } from './cases/pausing/instance-pauses.ts';
 import { treePauses } from './cases/pausing/tree-pauses.ts';
+import { beginAgain } from './cases/limits/begin-again.ts';
 import { beginLimits } from './cases/limits/begin-limits.ts';
 import { definitionPauses } from './cases/pausing/definition-pauses.ts';
 import { timers } from './cases/queues/timers.ts';
@@ -187,6 +188,7 @@ export const capabilities: readonly Capability[] = [
   treePauses,
   definitionPauses,
   beginLimits,
+  beginAgain,
   leases,
   takeovers,
   workers,

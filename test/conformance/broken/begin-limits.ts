@@ -9,6 +9,21 @@ function withSql({ provider, db }: Intact, sql: string): Partial<Provider> {
 
 const endKeepsPlace = withoutEffect('instances_ended_places', 'instances');
 
+/** Instances without a place seem to be in another status while a worker claims. */
+function claimsAs({ provider, db }: Intact, from: string, to: string): Partial<Provider> {
+  const change = (status: string, other: string) =>
+    db.exec(`UPDATE instances SET status = '${other}' WHERE status = '${status}'
+      AND instance_key NOT IN (SELECT instance_key FROM instance_places WHERE has_begun = 1)`);
+  return {
+    async fetchOrchestrationItems(params) {
+      change(from, to);
+      const items = await provider.fetchOrchestrationItems(params);
+      db.exec(`UPDATE instances SET status = '${from}' WHERE status = '${to}'`);
+      return items;
+    },
+  };
+}
+
 const keepsPendingPlaces = `CREATE TRIGGER IF NOT EXISTS keeps BEFORE DELETE ON instance_places
   WHEN EXISTS (SELECT 1 FROM instances WHERE instance_key = OLD.instance_key AND status = 'pending')
   BEGIN SELECT RAISE(IGNORE); END`;
@@ -135,6 +150,21 @@ export const brokenBeginLimits: readonly BrokenProvider[] = [
         intact,
         `CREATE TRIGGER IF NOT EXISTS keeps BEFORE DELETE ON run_lanes BEGIN SELECT RAISE(IGNORE); END`,
       ),
+  },
+  {
+    fault: 'a replacement begins although no place is free',
+    rejectedBy: 'begin/a-replacement-waits',
+    override: (intact) => claimsAs(intact, 'running', 'canceling'),
+  },
+  {
+    fault: 'a retried instance begins although no place is free',
+    rejectedBy: 'begin/a-retry-waits',
+    override: (intact) => claimsAs(intact, 'running', 'canceling'),
+  },
+  {
+    fault: 'a canceled instance waits for a place',
+    rejectedBy: 'begin/a-canceled-retry-cleans-up',
+    override: (intact) => claimsAs(intact, 'canceling', 'running'),
   },
   {
     fault: 'a start of a limited orchestration seems to have run its first turn',

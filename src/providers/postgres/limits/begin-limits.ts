@@ -1,6 +1,6 @@
 import type { Lane } from '../../contract/limits.ts';
 import { chooseFairly, virtualCost, type FairLane } from '../../rules/limits.ts';
-import { clock, keys, one, prepare, rowsOf, type ListText } from '../driver/columns.ts';
+import { keys, one, prepare, rowsOf, type ListText } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
 import { nowSql, type Scope } from '../driver/scope.ts';
 
@@ -31,13 +31,6 @@ interface WaitingLane {
   readonly instanceKeys: readonly string[];
 }
 
-interface BegunInstance {
-  readonly instanceKey: number;
-  /** `null`: of another orchestration, or not begun. */
-  readonly definitionKey: number | null;
-  readonly lane: string;
-}
-
 interface NewLane {
   readonly instanceKey: number;
   readonly lane: Lane | undefined;
@@ -46,7 +39,6 @@ interface NewLane {
 // Bounds the work of one claim. The next claim continues.
 const maxSignals = 5_000;
 const maxLanes = 200;
-const maxBegun = 1_000;
 
 /**
  * Limits of the instances of an orchestration that have begun and not ended.
@@ -56,8 +48,8 @@ const maxBegun = 1_000;
  * that can run the orchestration admits waiting instances while places are free. Triggers free the place of an instance
  * that ends or is deleted.
  *
- * An instance that began before its definition was limited, or that was retried or replaced, takes a place even if none is
- * free.
+ * An instance that began before its definition was limited takes a place even if none is free. So does one that is canceled
+ * while it waits again: see `waitsForPlace`.
  *
  * The claim that finds a lane without places and without waiting instances deletes it.
  *
@@ -130,27 +122,9 @@ export class BeginLimits {
     if (rows.length > 0) await tx.execute(...this.#sql.addLanes({ rows }));
   }
 
-  /**
-   * Counts the instances that have already begun, and those whose first turn is under way. Call it when orchestrations
-   * become limited. A claim that commits after this is counted by the next claim of its instance.
-   */
-  async countBegun(
-    { tx, nowParameter: now }: Scope,
-    definitionKeys: readonly number[],
-  ): Promise<void> {
-    if (definitionKeys.length === 0) return;
+  /** Notes that this process has limited an orchestration. */
+  opened(): void {
     this.#isKnown = true;
-    let after = 0;
-    for (;;) {
-      const live = await tx.query<BegunInstance>(
-        ...this.#sql.selectBegun({ now, definitionKeys, after }),
-      );
-      const rows = live.filter(({ definitionKey }) => definitionKey !== null);
-      if (rows.length > 0) await tx.execute(...this.#sql.addBegun({ rows }));
-      if (live.length < maxBegun) break;
-      after = live.at(-1)?.instanceKey ?? after;
-    }
-    await tx.execute(...this.#sql.countLanes({ definitionKeys }));
   }
 
   /** Wakes workers for the instances that wait for the places of those that a transaction has ended. */
@@ -255,6 +229,9 @@ export function isAnyBeginLimited(schema: string, definitionKeys: string): strin
       WHERE named.kind = 'orchestration')`;
 }
 
+// See `isCounted` of the first limits.
+const hasCounted = '(lim.declared_by IS NOT NULL OR lim.override IS NOT NULL)';
+
 function statements(schema: string) {
   const [limits, lanes, places, instances, locks] = [
     `${schema}.limits`,
@@ -319,12 +296,15 @@ function statements(schema: string) {
         instanceKeys,
       },
       ({ gates, instanceKeys }) => `WITH found AS MATERIALIZED (
-          SELECT instance.instance_key, status = 'pending' AS is_new, gate.definition_key AS gate_key,
+          SELECT instance.instance_key, status = 'pending' OR status = 'running' AND gate.has_counted AS waits,
+            gate.definition_key AS gate_key,
             coalesce(kept.lane, '') AS lane, coalesce(kept.weight, 1) AS weight
           FROM ${instances} AS instance CROSS JOIN LATERAL (
               SELECT name FROM ${schema}.definitions AS one WHERE one.definition_key = instance.definition_key LIMIT 1
             ) AS named CROSS JOIN LATERAL (
-              SELECT definition_key FROM ${gates.as('gate')} WHERE gate.name = named.name LIMIT 1
+              SELECT wanted.definition_key, ${hasCounted} AS has_counted
+              FROM ${gates.as('wanted')} CROSS JOIN ${limits} AS lim
+              WHERE wanted.name = named.name AND lim.definition_key = wanted.definition_key LIMIT 1
             ) AS gate LEFT JOIN LATERAL (
               SELECT has_begun FROM ${places} AS one WHERE one.instance_key = instance.instance_key LIMIT 1
             ) AS place ON TRUE LEFT JOIN LATERAL (
@@ -341,14 +321,14 @@ function statements(schema: string) {
           SELECT * FROM found WHERE instance_key = ANY (ARRAY(SELECT instance_key FROM mine))
         ), placed AS (
           INSERT INTO ${places} (instance_key, definition_key, lane, has_begun)
-          SELECT instance_key, gate_key, lane, NOT is_new FROM changed
+          SELECT instance_key, gate_key, lane, NOT waits FROM changed
           ON CONFLICT (instance_key) DO UPDATE SET has_begun = excluded.has_begun
         ), parked AS (
           UPDATE ${locks} SET definition_key = -abs(definition_key)
-          WHERE instance_key = ANY (ARRAY(SELECT instance_key FROM changed WHERE is_new))
+          WHERE instance_key = ANY (ARRAY(SELECT instance_key FROM changed WHERE waits))
         ), lane AS (
           INSERT INTO ${lanes} AS known (definition_key, lane, weight, running, vtime, more, ready)
-          SELECT gate_key, lane, max(weight), count(*) FILTER (WHERE NOT is_new), vclock, bool_or(is_new), bool_or(is_new)
+          SELECT gate_key, lane, max(weight), count(*) FILTER (WHERE NOT waits), vclock, bool_or(waits), bool_or(waits)
           FROM changed CROSS JOIN LATERAL (
             SELECT vclock FROM ${limits} AS one WHERE one.definition_key = gate_key LIMIT 1) AS lim
           GROUP BY gate_key, lane, vclock
@@ -356,11 +336,11 @@ function statements(schema: string) {
             weight = excluded.weight, more = known.more OR excluded.more, ready = known.ready OR excluded.ready
         ), total AS (
           UPDATE ${limits} AS lim SET running = lim.running + begun.count
-          FROM (SELECT gate_key, count(*)::int AS count FROM changed WHERE NOT is_new GROUP BY gate_key) AS begun
+          FROM (SELECT gate_key, count(*)::int AS count FROM changed WHERE NOT waits GROUP BY gate_key) AS begun
           WHERE lim.definition_key = gate_key
         )
         SELECT instance_key AS "instanceKey" FROM found
-        WHERE is_new OR instance_key <> ALL (ARRAY(SELECT instance_key FROM mine))`,
+        WHERE waits OR instance_key <> ALL (ARRAY(SELECT instance_key FROM mine))`,
     ),
     waiting: prepare(
       'perdure_waiting_beginnings',
@@ -431,58 +411,6 @@ function statements(schema: string) {
         rows,
       }) => `INSERT INTO ${schema}.run_lanes (${rows.names}) SELECT ${rows.names} FROM ${rows.as('new')}
         ON CONFLICT (instance_key) DO UPDATE SET lane = excluded.lane, weight = excluded.weight`,
-    ),
-    // In pages: an orchestration can have many instances.
-    selectBegun: prepare(
-      'perdure_select_begun',
-      { now: clock, definitionKeys, after: one<number>('bigint') },
-      ({
-        definitionKeys,
-        after,
-      }) => `SELECT live.instance_key AS "instanceKey", gate.definition_key AS "definitionKey", coalesce(lane, '') AS lane
-        FROM (SELECT instance_key FROM ${schema}.live_instances WHERE instance_key > ${after}
-            ORDER BY instance_key LIMIT ${maxBegun}) AS page
-          CROSS JOIN LATERAL (
-            SELECT * FROM ${instances} AS one WHERE one.instance_key = page.instance_key LIMIT 1) AS live
-          CROSS JOIN LATERAL (
-            SELECT name FROM ${schema}.definitions AS one WHERE one.definition_key = live.definition_key LIMIT 1
-          ) AS named LEFT JOIN LATERAL (
-            SELECT definition_key FROM ${schema}.definitions AS one
-            WHERE one.definition_key = ANY (${definitionKeys}) AND one.name = named.name
-              AND (live.status <> 'pending' OR (SELECT 1 FROM ${locks} AS held WHERE held.instance_key = live.instance_key
-                AND held.locked_until > ${nowSql} LIMIT 1) IS NOT NULL)
-            LIMIT 1
-          ) AS gate ON TRUE LEFT JOIN LATERAL (
-            SELECT lane FROM ${schema}.run_lanes AS one WHERE one.instance_key = live.instance_key LIMIT 1) AS kept ON TRUE
-        ORDER BY live.instance_key`,
-    ),
-    addBegun: prepare(
-      'perdure_add_begun',
-      {
-        rows: rowsOf<BegunInstance>()({
-          instance_key: 'bigint',
-          definition_key: 'int',
-          lane: 'text',
-        }),
-      },
-      ({ rows }) => `WITH marked AS (
-          UPDATE ${instances} SET limited = TRUE WHERE instance_key = ANY (${rows.column('instance_key')})
-        )
-        INSERT INTO ${places} (${rows.names}, has_begun) SELECT ${rows.names}, TRUE FROM ${rows.as('new')}
-        ON CONFLICT (instance_key) DO NOTHING`,
-    ),
-    countLanes: prepare(
-      'perdure_count_begun_lanes',
-      { definitionKeys },
-      ({ definitionKeys }) => `WITH begun AS MATERIALIZED (
-          SELECT definition_key, lane, count(*)::int AS count FROM ${places}
-          WHERE definition_key = ANY (${definitionKeys}) AND has_begun GROUP BY definition_key, lane
-        ), lane AS (
-          INSERT INTO ${lanes} (definition_key, lane, running) SELECT definition_key, lane, count FROM begun
-        )
-        UPDATE ${limits} AS lim SET running = total.count
-        FROM (SELECT definition_key, sum(count)::int AS count FROM begun GROUP BY definition_key) AS total
-        WHERE lim.definition_key = total.definition_key`,
     ),
   };
 }

@@ -21,8 +21,6 @@ export interface LockedLimits {
   readonly declaredBy: string | null;
   readonly override: LimitOverride | null;
   readonly effective: Limits;
-  /** Whether the definition was not limited before this transaction. */
-  readonly isNew: boolean;
 }
 
 /** The limits of a definition after a declaration. */
@@ -73,13 +71,9 @@ export class LimitRows {
     added = definitionKeys,
   ): Promise<readonly LockedLimits[]> {
     const missing = [...new Set(added)];
-    const inserted =
-      missing.length === 0
-        ? []
-        : await scope.tx.query<{ definitionKey: number }>(
-            ...this.#sql.insert({ definitionKeys: missing }),
-          );
-    const newKeys = new Set(inserted.map(({ definitionKey }) => definitionKey));
+    if (missing.length > 0) {
+      await scope.tx.execute(...this.#sql.insert({ definitionKeys: missing }));
+    }
     const rows = await scope.tx.query<Row>(...this.#sql.lock({ definitionKeys }));
     scope.afterCommit(() => this.#limited.add(rows.map(({ definitionKey }) => definitionKey)));
     return rows.map((row) => ({
@@ -88,7 +82,6 @@ export class LimitRows {
       declaredBy: row.declaredBy,
       override: row.override === null ? null : (JSON.parse(row.override) as LimitOverride),
       effective: JSON.parse(row.effective) as Limits,
-      isNew: newKeys.has(row.definitionKey),
     }));
   }
 
@@ -134,7 +127,7 @@ export class LimitRows {
   async #write(
     { tx, now, effects }: Pick<Scope, 'tx' | 'now' | 'effects'>,
     before: LockedLimits,
-    row: Omit<LockedLimits, 'definitionKey' | 'isNew'>,
+    row: Omit<LockedLimits, 'definitionKey'>,
   ): Promise<void> {
     const { definitionKey } = before;
     const { global, perKey, rate } = row.effective;

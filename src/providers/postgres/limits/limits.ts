@@ -13,6 +13,7 @@ import type { Scope } from '../driver/scope.ts';
 import type { Audit } from '../tables/audit.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import type { BeginLimits } from './begin-limits.ts';
+import { isCounted, type FirstBeginLimits } from './first-begin-limits.ts';
 import type { LimitRows, LockedLimits } from './limit-rows.ts';
 import { triggersOf, type LimitTriggers } from './limit-triggers.ts';
 import type { LimitViews } from './limit-views.ts';
@@ -21,6 +22,7 @@ interface LimitParts extends StoreAccess {
   readonly audit: Audit;
   readonly definitions: Definitions;
   readonly beginLimits: BeginLimits;
+  readonly firstBeginLimits: FirstBeginLimits;
   readonly limitRows: LimitRows;
   readonly limitTriggers: LimitTriggers;
   readonly limitViews: LimitViews;
@@ -39,6 +41,7 @@ export function createLimitStore(store: LimitParts): LimitStore {
         'declareLimits',
         limited.map(({ kind }) => triggersOf(kind)),
       );
+      await open(store, 'declareLimits', definitions);
       return store.writeOnce('declareLimits', (scope) =>
         declare(store, scope, buildId, definitions),
       );
@@ -48,6 +51,7 @@ export function createLimitStore(store: LimitParts): LimitStore {
       if (request.override !== null) checkLimits(request.override);
       store.assertOpen('setLimits');
       await limitTriggers.add('setLimits', [triggersOf(request.kind)]);
+      await open(store, 'setLimits', [request]);
       return store.writeOnce('setLimits', (scope) => set(store, scope, request));
     },
 
@@ -76,16 +80,48 @@ async function keysOf(
   return wanted.map(({ kind, name }) => keyOf(kind, name, null));
 }
 
+/** Makes orchestrations limited, without any limit, and waits until all claims and starts know it. */
+async function open(
+  store: LimitParts,
+  operation: string,
+  definitions: readonly {
+    readonly kind: LimitedKind;
+    readonly name: string;
+    readonly limits?: Limits;
+  }[],
+): Promise<void> {
+  const gates = definitions.filter(({ kind }) => kind === 'orchestration');
+  if (gates.length === 0) return;
+  const rows = await store.writeOnce(operation, async (scope) => {
+    const keys = await keysOf(store, scope, gates);
+    return store.limitRows.lock(scope, keys, keysToAdd(keys, gates));
+  });
+  if (rows.every(isCounted)) return;
+  store.beginLimits.opened();
+  await store.firstBeginLimits.waitForEarlierWriters(operation);
+}
+
+/** The definitions that become limited. One that never had limits stays unlimited. */
+function keysToAdd(
+  keys: readonly number[],
+  definitions: readonly { readonly limits?: Limits }[],
+): readonly number[] {
+  return keys.filter((_, index) => {
+    const limits = definitions[index]?.limits;
+    return limits === undefined || isAny(limits);
+  });
+}
+
 /**
  * Locks the limits of definitions, and then reads the time. A time from before the lock is earlier than that of claims
  * that were made meanwhile: a bound by it would give their tokens back. The instances of an orchestration that have begun
  * before count from now on.
  */
 async function lockRows(
-  { beginLimits, limitRows }: LimitParts,
+  { firstBeginLimits, limitRows }: LimitParts,
   scope: Scope,
   definitions: readonly { readonly key: number; readonly kind: LimitedKind }[],
-  added = definitions.map(({ key }) => key),
+  added: readonly number[],
 ): Promise<readonly LockedLimits[]> {
   const rows = await limitRows.lock(
     scope,
@@ -93,9 +129,13 @@ async function lockRows(
     added,
   );
   await scope.begin();
-  const newKeys = new Set(rows.flatMap((row) => (row.isNew ? [row.definitionKey] : [])));
-  const gates = definitions.filter(({ key, kind }) => kind === 'orchestration' && newKeys.has(key));
-  await beginLimits.countBegun(
+  const uncounted = new Set(
+    rows.filter((row) => !isCounted(row)).map(({ definitionKey }) => definitionKey),
+  );
+  const gates = definitions.filter(
+    ({ key, kind }) => kind === 'orchestration' && uncounted.has(key),
+  );
+  await firstBeginLimits.countBegun(
     scope,
     gates.map(({ key }) => key),
   );
@@ -109,13 +149,11 @@ async function declare(
   declarations: readonly LimitDeclaration[],
 ): Promise<readonly DeclaredLimits[]> {
   const keys = await keysOf(store, scope, declarations);
-  // A definition that never had limits stays unlimited.
-  const added = keys.filter((_, index) => isAny(declarations[index]?.limits ?? {}));
   const rows = await lockRows(
     store,
     scope,
     declarations.map(({ kind }, index) => ({ kind, key: keys[index] ?? 0 })),
-    added,
+    keysToAdd(keys, declarations),
   );
   const byKey = new Map(rows.map((row) => [row.definitionKey, row]));
   const results: DeclaredLimits[] = [];
@@ -148,7 +186,7 @@ async function set(
   { kind, name, override, audit }: SetLimits,
 ): Promise<LimitsRecord> {
   const [key = 0] = await keysOf(store, scope, [{ kind, name }]);
-  const [row] = await lockRows(store, scope, [{ kind, key }]);
+  const [row] = await lockRows(store, scope, [{ kind, key }], [key]);
   if (row === undefined) throw new Error(`The limits of ${JSON.stringify(name)} were not locked.`);
   const merged = mergeOverride(row.override, override);
   if (JSON.stringify(merged) !== JSON.stringify(row.override)) {

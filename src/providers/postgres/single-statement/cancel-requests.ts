@@ -159,7 +159,7 @@ function cancelStatement(schema: string) {
       SELECT instance_key, definition_key, ${nowSql} + cleanup_ms, ${nowSql}, 0 FROM asked WHERE ${ifOk}
       ORDER BY instance_key
       ON CONFLICT (instance_key) DO UPDATE
-      SET cleanup_at = excluded.cleanup_at,
+      SET definition_key = abs(lock.definition_key), cleanup_at = excluded.cleanup_at,
           next_at = CASE WHEN lock.lock_token IS NULL THEN least(lock.next_at, excluded.next_at) ELSE lock.next_at END
     ), written AS MATERIALIZED (
       SELECT 1 / ((SELECT count(*) FROM canceled) = (SELECT count(*) FROM asked))::int AS holds FROM verdict WHERE ok

@@ -420,7 +420,7 @@ function statements(schema: string) {
         SELECT ${rows.names}, ${now}, 0 FROM ${rows.as('asked')}
         ORDER BY instance_key
         ON CONFLICT (instance_key) DO UPDATE
-        SET cleanup_at = excluded.cleanup_at,
+        SET definition_key = abs(lock.definition_key), cleanup_at = excluded.cleanup_at,
             next_at = CASE WHEN lock.lock_token IS NULL THEN least(lock.next_at, ${now}) ELSE lock.next_at END`,
     ),
     refresh: prepare(

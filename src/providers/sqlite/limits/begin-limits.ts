@@ -1,6 +1,7 @@
 import type Database from 'better-sqlite3';
+import type { InstanceStatus } from '../../../model/status.ts';
 import type { Lane, Limits } from '../../contract/limits.ts';
-import { chooseFairly, type FairLane } from '../../rules/limits.ts';
+import { chooseFairly, waitsForPlace, type FairLane } from '../../rules/limits.ts';
 import type { Scope } from '../batches/group-commit.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import type { LimitRows } from './limit-rows.ts';
@@ -30,7 +31,7 @@ interface WaitingLane extends LaneRow, FairLane {
 }
 
 interface InstanceState {
-  readonly status: string;
+  readonly status: InstanceStatus;
   readonly definitionKey: number;
   /** `null`: the instance neither waits nor has begun under a limit. */
   readonly hasBegun: 0 | 1 | null;
@@ -49,8 +50,8 @@ const minPruned = 50;
  * that can run the orchestration admits waiting instances while places are free. Triggers free the place of an instance
  * that ends or is deleted.
  *
- * An instance that began before its definition was limited, or that was retried or replaced, takes a place even if none is
- * free.
+ * An instance that began before its definition was limited takes a place even if none is free. So does one that is canceled
+ * while it waits again: see `waitsForPlace`.
  */
 export class BeginLimits {
   readonly #definitions: Definitions;
@@ -261,7 +262,7 @@ export class BeginLimits {
     this.#addPlace.run({ instanceKey, definitionKey, hasBegun: 0 });
     this.#mark.run(instanceKey);
     this.#addLane.run({ instanceKey, definitionKey });
-    if (instance.status === 'pending') {
+    if (waitsForPlace(instance.status)) {
       this.#park.run(instanceKey);
       return true;
     }

@@ -205,7 +205,7 @@ export class InstanceLocks {
       `INSERT INTO instance_locks (instance_key, definition_key, next_at, claims, cleanup_at)
        VALUES (:instanceKey, :definitionKey, :now, 0, :cleanupAt)
        ON CONFLICT (instance_key) DO UPDATE
-       SET cleanup_at = excluded.cleanup_at,
+       SET definition_key = abs(definition_key), cleanup_at = excluded.cleanup_at,
            next_at = iif(lock_token IS NULL, min(coalesce(next_at, :now), :now), next_at)`,
     );
     this.#delete = db.prepare<[number]>('DELETE FROM instance_locks WHERE instance_key = ?');

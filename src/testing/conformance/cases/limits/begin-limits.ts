@@ -1,51 +1,20 @@
 import assert from 'node:assert/strict';
-import type { NewInstance } from '../../../../providers/contract/instances.ts';
-import type { Limits } from '../../../../providers/contract/limits.ts';
-import type { OrchestrationItem } from '../../../../providers/contract/orchestration-queue.ts';
+import {
+  beginAll,
+  createAll,
+  end,
+  ids,
+  limit,
+  ofKey,
+  running,
+  sample,
+} from '../../begin-helpers.ts';
 import type { Capability } from '../../conformance-case.ts';
 import { forceDelete } from '../../deletion-helpers.ts';
-import { only } from '../../expectations.ts';
 import { pause, resume } from '../../pause-helpers.ts';
 import { event, newInstance, newTurn } from '../../sample-data.ts';
 import { lockMs, type StoreUnderTest } from '../../store-under-test.ts';
 import { withTimeLimit } from '../../time-limit.ts';
-
-const sample = { kind: 'orchestration', name: 'sample' } as const;
-
-async function limit({ provider }: StoreUnderTest, limits: Limits): Promise<void> {
-  await provider.declareLimits({ buildId: 'b1', definitions: [{ ...sample, limits }] });
-}
-
-const ofKey = (key: string, weight = 1) => ({ lane: { key, weight } });
-
-async function createAll(store: StoreUnderTest, ids: readonly string[], key?: string) {
-  for (const id of ids) await store.create(id, key === undefined ? {} : ofKey(key));
-}
-
-/** Claims, and commits a first turn of each, after which the instances wait for events. */
-async function beginAll(store: StoreUnderTest): Promise<readonly string[]> {
-  const items = await store.claim();
-  for (const item of items) await store.commit(item, { events: [event('begun')] });
-  return ids(items);
-}
-
-function ids(items: readonly OrchestrationItem[]): readonly string[] {
-  return items.map(({ instanceId }) => instanceId);
-}
-
-/** Ends a begun instance by its next turn. */
-async function end(store: StoreUnderTest, instanceId: string): Promise<void> {
-  await store.raise(instanceId, 'end');
-  const items = await store.claim();
-  const item = only(
-    items.filter((one) => one.instanceId === instanceId),
-    'claim of the instance to end',
-  );
-  await store.commit(item, { outcome: { status: 'completed', payload: null } });
-  for (const other of items) {
-    if (other !== item) await store.commit(other, { events: [event('begun')] });
-  }
-}
 
 /** Requests a debounced start. All requests have the same key. */
 async function debounce(
@@ -55,11 +24,6 @@ async function debounce(
 ): Promise<void> {
   const start = newInstance(id, { debounce: { key: 'key', requestKey }, delayMs });
   await provider.createInstances([start]);
-}
-
-async function running({ provider }: StoreUnderTest): Promise<number> {
-  const { records } = await provider.listLimits({ limit: 10, only: sample });
-  return only(records, 'limited definition').running;
 }
 
 export const beginLimits: Capability = {
@@ -386,33 +350,6 @@ export const beginLimits: Capability = {
         assert.deepEqual(await store.claim(), []);
         await resume(store, 'deb');
         assert.deepEqual(await beginAll(store), ['deb']);
-      },
-    },
-    {
-      id: 'begin/a-replacement-has-its-own-key',
-      title: 'a start that replaces an instance has its own key, or none',
-      async run(store) {
-        await limit(store, { perKey: 1 });
-        const keysInUse = async () => {
-          const { records } = await store.provider.listLanes({
-            ...sample,
-            limit: 10,
-            order: 'key',
-          });
-          return records.flatMap(({ key, running: inUse }) => (inUse === 0 ? [] : [key]));
-        };
-        const replace = async (parts: Partial<NewInstance>) => {
-          const start = newInstance('a', { onConflict: 'terminateExisting', ...parts });
-          const [result] = await store.provider.createInstances([start]);
-          assert.equal(result?.kind, 'created');
-          assert.deepEqual(await beginAll(store), ['a']);
-        };
-        await createAll(store, ['a'], 'one');
-        assert.deepEqual(await beginAll(store), ['a']);
-        await replace(ofKey('two'));
-        assert.deepEqual(await keysInUse(), ['two']);
-        await replace({});
-        assert.deepEqual(await keysInUse(), ['']);
       },
     },
     {
