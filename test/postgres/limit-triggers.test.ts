@@ -247,14 +247,14 @@ describe('a claim and a start that commit after the first limit of an orchestrat
     return (await provider.listLimits({ limit: 1, only: sample })).records[0]?.running;
   }
 
-  /** Resolves when the count waits for a transaction that has locked `instance_locks` or `instances`. */
-  async function untilOpened(client: pg.Client): Promise<void> {
-    for (;;) {
-      const { rowCount } = await client.query(
-        'SELECT FROM perdure.limits WHERE declared_by IS NULL AND override IS NULL',
-      );
-      if (rowCount !== 0) return;
-    }
+  /** Expects that limits are not stored while a claim or start is open, in more time than that takes. */
+  async function expectToWait(setting: Promise<unknown>, provider: Provider, url: string) {
+    let isSet = false;
+    void setting.then(() => (isSet = true));
+    const isOpened = 'SELECT FROM perdure.limits WHERE declared_by IS NULL AND override IS NULL';
+    while ((await querySql(url, isOpened)).length === 0) expect(isSet).toBe(false);
+    for (let count = 0; count < 50; count += 1) await running(provider);
+    expect(isSet).toBe(false);
   }
 
   it('the claim counts before the limit holds, and no other instance begins', async () => {
@@ -270,10 +270,7 @@ describe('a claim and a start that commit after the first limit of an orchestrat
         next_at = (extract(epoch FROM clock_timestamp()) * 1000)::bigint + 60000
       WHERE instance_key = (SELECT instance_key FROM perdure.instances WHERE instance_id = 'a')`);
     const setting = other.setLimits({ ...sample, override: { global: 1 } });
-    let isSet = false;
-    void setting.then(() => (isSet = true));
-    await untilOpened(await connect(url));
-    expect(isSet).toBe(false);
+    await expectToWait(setting, other, url);
     await client.query('COMMIT');
     await setting;
     expect(await running(one)).toBe(1);
@@ -293,7 +290,7 @@ describe('a claim and a start that commit after the first limit of an orchestrat
       newInstance('a', { firstTurn: newTurn({ events: [event('begun')] }) }),
     ]);
     const setting = other.setLimits({ ...sample, override: { global: 1 } });
-    await untilOpened(await connect(url));
+    await expectToWait(setting, other, url);
     await client.query('COMMIT');
     await setting;
     expect(await running(one)).toBe(1);
