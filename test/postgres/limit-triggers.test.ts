@@ -303,10 +303,10 @@ describe('a claim and a start that commit after the first limit of an orchestrat
     const stores = await Promise.all(Array.from({ length: 4 }, () => open()));
     const [first] = stores as [Provider];
     const firstTurn = newTurn({ events: [event('begun')] });
-    let isSet = false;
+    const over = new AbortController();
     let number = 0;
     const startAndClaim = async (store: Provider) => {
-      while (!isSet) {
+      while (!over.signal.aborted) {
         const id = `run ${number++}`;
         await store.createInstances([newInstance(id, number % 2 === 0 ? { firstTurn } : {})]);
         await store.fetchOrchestrationItems({ ...orchestrations, max: 1 });
@@ -316,7 +316,7 @@ describe('a claim and a start that commit after the first limit of an orchestrat
     await first.fetchOrchestrationItems({ ...orchestrations, waitMs: 20_000 });
     await first.setLimits({ ...sample, override: { global: 1 } });
     const counted = await running(first);
-    isSet = true;
+    over.abort();
     await Promise.all(busy);
     expect(await running(first)).toBe(counted);
     const begun = await querySql(

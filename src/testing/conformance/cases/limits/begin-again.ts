@@ -109,7 +109,12 @@ export const beginAgain: Capability = {
         const { incarnation, inputHash, name } = newInstance('fork');
         const forks = await store.provider.forkInstances([
           {
-            ...{ source, instanceId: 'fork', incarnation, inputHash, name, version: '1' },
+            source,
+            instanceId: 'fork',
+            incarnation,
+            inputHash,
+            name,
+            version: '1',
             forkedFrom: '{}',
             start: kept,
           },
