@@ -157,6 +157,58 @@ describeEngine(
       expect(next).toMatchObject({ reason: { code: 'INSTANCE_NOT_FOUND' } });
     });
 
+    it('readers of a replaced run continue with the new one, each chunk once', async () => {
+      const talk = orchestration('talk', async (ctx, word: string) => {
+        for (const n of [1, 2]) ctx.emit(`${word} ${n}`);
+        await ctx.waitFor('go');
+        ctx.emit(`${word} 3`);
+      });
+      const { client } = await open({ orchestrations: [talk] });
+      const start = (word: string) =>
+        client.start(talk, word, { id: 'chat', onConflict: 'terminateExisting' });
+      await start('old');
+      const attached = client.stream('chat');
+      const first = (await attached.next()).value as StreamEntry;
+      const second = (await attached.next()).value as StreamEntry;
+      // Replaced twice: while it runs, with a reader attached, and after its end.
+      await start('new');
+      const rest = readAll(attached);
+      await client.raiseEvent('chat', 'go');
+      const next = ['new 1', 'new 2', 'new 3'];
+      expect(valuesOf(await rest)).toEqual(next);
+      const handle = await start('last');
+      await client.raiseEvent('chat', 'go');
+      await handle.result();
+      const reloaded = await readAll(client.stream('chat', { after: second.cursor }));
+      expect(valuesOf(reloaded)).toEqual([...next, 'last 1', 'last 2', 'last 3']);
+      expect(chunksOf(reloaded).map(({ source }) => source.executionId)).toEqual([
+        2, 2, 2, 3, 3, 3,
+      ]);
+      expect(valuesOf([first, second])).toEqual(['old 1', 'old 2']);
+    });
+
+    it('a reader of a replaced task run continues with the new one', async () => {
+      const gate = makeGate();
+      const talk = task('talk', async (ctx, word: string) => {
+        await ctx.emit(`${word} 1`);
+        if (word === 'old') await gate.opened;
+        await ctx.emit(`${word} 2`);
+      });
+      const { client } = await open({ tasks: [talk] });
+      const run = (word: string) =>
+        client.runTask(talk, word, { id: 'chat', onConflict: 'terminateExisting' });
+      await run('old');
+      const reader = client.stream('chat');
+      const first = (await reader.next()).value as StreamEntry;
+      await run('new');
+      gate.open();
+      const rest = await readAll(reader);
+      expect(valuesOf(rest)).toEqual(['new 1', 'new 2']);
+      expect(await readAll(client.stream('chat', { after: first.cursor }))).toEqual(rest);
+      const runs = new Set(chunksOf([first, ...rest]).map(({ source }) => source.handler?.runId));
+      expect(runs.size).toBe(2);
+    });
+
     it('a reader ends by its signal', async () => {
       const silent = task('silent', async (ctx) => {
         await ctx.canceled();

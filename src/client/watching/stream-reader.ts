@@ -71,11 +71,13 @@ export function formatCursor({ seq, stream }: StreamCursor): string {
   return `${seq}.${stream}`;
 }
 
-// Identifies the stream in its cursors, so that a cursor of a deleted instance does not fit one with the same id.
-function streamOf(incarnation: string): string {
+// Identifies the stream in its cursors, so that a cursor of a deleted instance does not fit one with the same id. Keys are
+// never reused. A start that replaces the instance keeps its key.
+function streamOf(instanceKey: number): string {
+  const key = String(instanceKey);
   let hash = 0x811c9dc5;
-  for (let index = 0; index < incarnation.length; index += 1) {
-    hash = Math.imul(hash ^ incarnation.charCodeAt(index), 0x01000193) >>> 0;
+  for (let index = 0; index < key.length; index += 1) {
+    hash = Math.imul(hash ^ key.charCodeAt(index), 0x01000193) >>> 0;
   }
   return hash.toString(36);
 }
@@ -102,7 +104,7 @@ export async function checkStream(
   if (page.isJob) throw streamOfJob(instanceId);
   const isKnown =
     after === undefined ||
-    (after.seq <= page.lastSeq && after.stream === streamOf(page.incarnation));
+    (after.seq <= page.lastSeq && after.stream === streamOf(page.instanceKey));
   if (!isKnown) throw unknownCursor(instanceId, formatCursor(after));
   return page;
 }
@@ -117,8 +119,8 @@ export async function* readStream(
   call: StreamCall,
   signal: AbortSignal,
 ): AsyncGenerator<StreamEntry, void, undefined> {
-  const { incarnation } = await checkStream(provider, instanceId, call);
-  const stream = streamOf(incarnation);
+  const { instanceKey } = await checkStream(provider, instanceId, call);
+  const stream = streamOf(instanceKey);
   const concerns = (hint: Hint): boolean => mentions(hint, instanceId);
   let after = call.after?.seq ?? 0;
   for (;;) {
@@ -128,7 +130,7 @@ export async function* readStream(
     try {
       const part = { limit: pageChunks, maxBytes: maxPageBytes };
       page = await provider.readStream({ instanceId, after, ...part });
-      if (page?.incarnation !== incarnation) throw notFound(instanceId);
+      if (page?.instanceKey !== instanceKey) throw notFound(instanceId);
       if (page.chunks.length === 0 && !page.hasEnded) await hint.arrived;
     } finally {
       hint.end();

@@ -77,7 +77,8 @@ export interface RecordedChunk extends StreamChunk {
 
 /** A part of a recorded stream, and its state, from one snapshot. */
 export interface StreamPage {
-  readonly incarnation: string;
+  /** The instance, also after it was replaced by a start. An instance created later has another key, whatever its id. */
+  readonly instanceKey: number;
   readonly chunks: readonly RecordedChunk[];
   /** The number of the last chunk that was written. 0: none. */
   readonly lastSeq: number;
@@ -148,8 +149,9 @@ export interface StreamStore {
    * - return the same chunks to every reader (record/has-several-readers)
    * - include chunks that turns have emitted, once, in their order among those of handlers
    *   (record/turns-emit-once, record/a-first-turn-emits, record/a-rejected-turn-emits-nothing)
-   * - keep the stream over a continue-as-new, a prune and a retry, and give a fork an empty one
-   *   (record/goes-on-with-the-next-execution, record/outlives-a-prune, record/a-fork-has-its-own)
+   * - keep the stream, with its key and numbers, over a continue-as-new, a prune, a retry and a start that replaces the
+   *   instance, and give a fork an empty one (record/goes-on-with-the-next-execution, record/outlives-a-prune,
+   *   record/goes-on-after-a-replacement, record/a-fork-has-its-own)
    * - hide the stream when its instance is deleted, and delete it in slices (record/is-deleted-with-its-instance,
    *   record/a-long-stream-is-reclaimed)
    */

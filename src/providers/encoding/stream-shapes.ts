@@ -28,7 +28,7 @@ export const chunkPage = fields<ChunkPage>({
 });
 
 export const streamPage = fields<StreamPage>({
-  incarnation: keep,
+  instanceKey: keep,
   chunks: list(fields<RecordedChunk>({ seq: keep, payload: text, at: keep, source: keep })),
   lastSeq: keep,
   hasEnded: keep,

@@ -166,6 +166,18 @@ export const brokenRecordedStreams: readonly BrokenProvider[] = [
     }),
   },
   {
+    fault: 'a replaced instance begins a new stream',
+    rejectedBy: 'record/goes-on-after-a-replacement',
+    override: ({ provider, db }) => ({
+      async createInstances(instances) {
+        const results = await provider.createInstances(instances);
+        if (instances.some(({ onConflict }) => onConflict === 'terminateExisting'))
+          db.exec('DELETE FROM streams; DELETE FROM stream_chunks');
+        return results;
+      },
+    }),
+  },
+  {
     fault: 'a prune deletes the stream',
     rejectedBy: 'record/outlives-a-prune',
     override: ({ provider, db }) => ({

@@ -96,11 +96,11 @@ export class StreamRows {
     );
     const [first] = rows;
     if (first === undefined) return undefined;
-    const { incarnation, lastSeq, hasEnded, isJob } = first;
+    const { instanceKey, lastSeq, hasEnded, isJob } = first;
     const chunks = rows.flatMap(({ seq, at, source, payload }): readonly RecordedChunk[] =>
       seq === null ? [] : [{ seq, at, source, payload }],
     );
-    return { incarnation, chunks, lastSeq, hasEnded, isJob };
+    return { instanceKey, chunks, lastSeq, hasEnded, isJob };
   }
 
   /** Deletes the streams of instances, those with more than `maxChunks` together later. */
@@ -221,7 +221,7 @@ function statements(schema: string) {
       'perdure_read_stream',
       { instanceId: text, after: number, limit: number, maxBytes: number },
       ({ instanceId, after, limit, maxBytes }) =>
-        `SELECT incarnation, ended_at IS NOT NULL AS "hasEnded", coalesce(stream.last_seq, 0) AS "lastSeq",
+        `SELECT run.instance_key AS "instanceKey", ended_at IS NOT NULL AS "hasEnded", coalesce(stream.last_seq, 0) AS "lastSeq",
           EXISTS (SELECT 1 FROM ${schema}.jobs AS job WHERE job.instance_key = run.instance_key) AS "isJob",
           page.seq, page.at, page.source, page.payload
         FROM ${schema}.instances AS run

@@ -21,7 +21,6 @@ interface Counters {
 }
 
 interface Head extends Omit<StreamPage, 'chunks' | 'hasEnded' | 'isJob'> {
-  readonly instanceKey: number;
   readonly firstSeq: number;
   readonly hasEnded: 0 | 1;
   readonly isJob: 0 | 1;
@@ -74,7 +73,7 @@ export class StreamRows {
       )
       .pluck();
     this.#selectHead = db.prepare<[string], Head>(
-      `SELECT run.instance_key AS instanceKey, incarnation, ended_at IS NOT NULL AS hasEnded,
+      `SELECT run.instance_key AS instanceKey, ended_at IS NOT NULL AS hasEnded,
               EXISTS (SELECT 1 FROM jobs WHERE jobs.instance_key = run.instance_key) AS isJob,
               coalesce(first_seq, 1) AS firstSeq, coalesce(last_seq, 0) AS lastSeq
        FROM instances AS run LEFT JOIN streams ON streams.instance_key = run.instance_key WHERE instance_id = ?`,
@@ -141,15 +140,15 @@ export class StreamRows {
   read({ instanceId, after, limit, maxBytes }: ReadStreamParams): StreamPage | undefined {
     const head = this.#selectHead.get(instanceId);
     if (head === undefined) return undefined;
-    const { incarnation, lastSeq, hasEnded, isJob } = head;
+    const { instanceKey, lastSeq, hasEnded, isJob } = head;
     const chunks: RecordedChunk[] = [];
     let bytes = 0;
-    for (const { bytes: size, ...chunk } of this.#select.iterate(head.instanceKey, after)) {
+    for (const { bytes: size, ...chunk } of this.#select.iterate(instanceKey, after)) {
       bytes += size;
       if (chunks.length >= limit || (bytes > maxBytes && chunks.length > 0)) break;
       chunks.push(chunk);
     }
-    return { incarnation, chunks, lastSeq, hasEnded: hasEnded === 1, isJob: isJob === 1 };
+    return { instanceKey, chunks, lastSeq, hasEnded: hasEnded === 1, isJob: isJob === 1 };
   }
 
   /** Deletes the streams of instances, those with more than `maxChunks` together later. */

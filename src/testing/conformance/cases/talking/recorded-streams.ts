@@ -11,7 +11,7 @@ import type { Capability } from '../../conformance-case.ts';
 import { completed, continued, forceDelete, prune } from '../../deletion-helpers.ts';
 import { expectCommitted, only } from '../../expectations.ts';
 import { openSession, startJob, startOrchestration } from '../../job-helpers.ts';
-import { event, newTurn, startMessage, workItem } from '../../sample-data.ts';
+import { event, newInstance, newTurn, startMessage, workItem } from '../../sample-data.ts';
 import { lockMs, type StoreUnderTest } from '../../store-under-test.ts';
 import { failure, startTask } from '../../task-helpers.ts';
 
@@ -64,8 +64,8 @@ export const recordedStreams: Capability = {
       title: 'readStream() returns chunks of an activity in order, with time, source and payload',
       async run(store) {
         const token = await startActivity(store);
-        const { incarnation } = await store.record('a');
-        const state = { incarnation, hasEnded: false, isJob: false };
+        const { instanceKey } = await store.record('a');
+        const state = { instanceKey, hasEnded: false, isJob: false };
         assert.deepEqual(await read(store), { ...state, chunks: [], lastSeq: 0 });
         const at = store.clock.now();
         assert.equal(await append(store, token, ['"one"', '{"two": 2}']), 'recorded');
@@ -321,6 +321,25 @@ export const recordedStreams: Capability = {
         assert.equal((await read(store)).hasEnded, false);
         await store.commit(await store.claimOne(), { events: [event('x')], ...emitted('3') });
         assert.deepEqual(payloads(await read(store)), ['1', '2', '3']);
+      },
+    },
+    {
+      id: 'record/goes-on-after-a-replacement',
+      title: 'a stream continues with its key and numbers when a start replaces its instance',
+      async run(store) {
+        await store.begin('a', emitted('1', '2'));
+        const { instanceKey } = await read(store);
+        const instance = newInstance('a', { inputHash: 'other', onConflict: 'terminateExisting' });
+        const [result] = await store.provider.createInstances([instance]);
+        assert.equal(result?.kind, 'created');
+        const before = await read(store);
+        assert.deepEqual([before.instanceKey, before.hasEnded], [instanceKey, false]);
+        await store.commit(await store.claimOne(), { events: [event('x')], ...emitted('3') });
+        const page = await read(store, 'a', { after: 1 });
+        assert.deepEqual([page.instanceKey, numbers(page)], [instanceKey, [2, 3]]);
+        await forceDelete(store, 'a');
+        await store.begin('a', emitted('4'));
+        assert.notEqual((await read(store)).instanceKey, instanceKey);
       },
     },
     {
