@@ -24,6 +24,7 @@ import {
   isText,
   isTextOrAbsent,
   isTimeOrAbsent,
+  isTrueOrAbsent,
   isTextOrNull,
   isTime,
   keyField,
@@ -338,6 +339,8 @@ export interface UpdateAccepted extends Recorded {
   readonly key: string;
   readonly name: string;
   readonly payload: Payload | null;
+  /** The code has continued as new before: no handler starts in this execution. */
+  readonly deferred?: true;
 }
 
 interface ExecutionCompleted extends Recorded {
@@ -506,7 +509,7 @@ const incomingFields: Readonly<Record<IncomingEvent['kind'], FieldChecks>> = {
   detachedFailed: [operationField, failureField],
   awakeableResolved: [operationField],
   awakeableRejected: [operationField, failureField],
-  updateAccepted: [keyField, nameField],
+  updateAccepted: [keyField, nameField, ['deferred', isTrueOrAbsent]],
   cancelRequested: cancelFields,
 };
 

@@ -381,7 +381,8 @@ export class Execution implements Recorder {
       return admission;
     }
     if (admission === 'accepted') {
-      const event = { kind: 'updateAccepted', at, key, name, payload } as const;
+      const deferred = this.#code.isContinuing && ({ deferred: true } as const);
+      const event = { kind: 'updateAccepted', at, key, name, payload, ...deferred } as const;
       this.#append(event);
       await this.#code.deliver(event);
     } else this.#updates.rejections.push({ key, failure: admission });

@@ -318,6 +318,14 @@ describeEngine(
           )
           .toHaveLength(3);
         expect((await client.get('h'))?.executionId).toBe(1);
+        const { waits, text } = await client.why('h');
+        expect(waits.filter(({ kind }) => kind === 'update')).toEqual([
+          { kind: 'update', name: 'tick', key: 'a', deferred: true },
+          { kind: 'update', name: 'later', key: 'b', deferred: true },
+          { kind: 'update', name: 'tick', key: 'c', deferred: true },
+        ]);
+        expect(text).toContain('the next execution, which handles update `tick`');
+        expect(text).not.toContain('the handler of update');
         if (held === 'shield') {
           await first.stop();
           await startWorker(definitions);

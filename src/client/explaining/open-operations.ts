@@ -1,10 +1,12 @@
 import type { HistoryEvent, StepRetried } from '../../model/event.ts';
 import { EventWaits } from '../reading/event-waits.ts';
 
-/** An update whose handler runs. */
+/** An accepted update without a reply. */
 export interface OpenUpdate {
   readonly key: string;
   readonly name: string;
+  /** The next execution handles it. Absent: its handler runs. */
+  readonly deferred?: true;
 }
 
 /** An operation of an execution without an outcome. */
@@ -40,7 +42,7 @@ export class OpenOperations {
     return [...this.#open.values()];
   }
 
-  /** The updates whose handlers run. */
+  /** The accepted updates without a reply. */
   get updates(): readonly OpenUpdate[] {
     return [...this.#updates.values()];
   }
@@ -76,7 +78,11 @@ export class OpenOperations {
         this.#set({ kind: 'awakeable', operation: event.operation });
         break;
       case 'updateAccepted':
-        this.#updates.set(event.key, { key: event.key, name: event.name });
+        this.#updates.set(event.key, {
+          key: event.key,
+          name: event.name,
+          ...(event.deferred === true && { deferred: true }),
+        });
         break;
       case 'updateCompleted':
       case 'updateFailed':

@@ -148,7 +148,9 @@ function summaryOf(wait: Operation, nowMs: number): string {
     case 'awakeable':
       return 'Waits for the answer to an awakeable';
     case 'update':
-      return `Runs the handler of update ${code(wait.name)}`;
+      return wait.deferred === true
+        ? `Waits for its next execution, which handles update ${code(wait.name)}`
+        : `Runs the handler of update ${code(wait.name)}`;
     case 'child': {
       const stop = wait.isStopping === true ? ' to stop' : '';
       return `Waits for child ${code(wait.name ?? wait.id)}${stop}`;

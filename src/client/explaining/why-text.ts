@@ -149,7 +149,9 @@ function clauseOf(
     case 'awakeable':
       return { subject: 'the answer to an awakeable' };
     case 'update':
-      return { subject: `the handler of update ${code(wait.name)}` };
+      return wait.deferred === true
+        ? { subject: `the next execution, which handles update ${code(wait.name)}` }
+        : { subject: `the handler of update ${code(wait.name)}` };
     case 'child':
       return childClause(wait);
     case 'detached':

@@ -201,11 +201,13 @@ export interface AwakeableWait {
   readonly operation: number;
 }
 
-/** The handler of an accepted update runs. */
+/** The handler of an accepted update runs, or waits for the next execution. */
 export interface UpdateWait {
   readonly kind: 'update';
   readonly name: string;
   readonly key: string;
+  /** It arrived after the code had continued as new: the next execution handles it. Absent: its handler runs. */
+  readonly deferred?: true;
 }
 
 /** The instance was canceled and has not ended. */

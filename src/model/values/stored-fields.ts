@@ -65,6 +65,7 @@ const optional =
 
 export const isTextOrAbsent: Check = optional(isText);
 export const isTimeOrAbsent: Check = optional(isTime);
+export const isTrueOrAbsent: Check = optional((value) => value === true);
 
 export const operationField = ['operation', isCount] as const;
 export const nameField = ['name', isText] as const;

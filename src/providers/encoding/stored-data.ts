@@ -77,7 +77,7 @@ const eventFields: DataFields<HistoryEvent, 'at'> = {
   awakeableCreated: { operation },
   awakeableResolved: { operation },
   awakeableRejected: { operation, failure },
-  updateAccepted: { key: keep, name },
+  updateAccepted: { key: keep, name, deferred: keep },
   updateCompleted: { key: keep },
   updateFailed: { key: keep, failure },
   patchMarked: { id: keep },

@@ -121,7 +121,7 @@ const wait: Check = variants<Wait['kind']>('kind', {
   }),
   detached: fields<DetachedWait>({ kind: text, operation: number, name: optional(text), id: text }),
   awakeable: fields<AwakeableWait>({ kind: text, operation: number }),
-  update: fields<UpdateWait>({ kind: text, name: text, key: text }),
+  update: fields<UpdateWait>({ kind: text, name: text, key: text, deferred: optional(flag) }),
   cancel: fields<CancelWait>({
     ...cancelFields,
     kind: text,

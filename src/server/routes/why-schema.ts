@@ -100,7 +100,12 @@ const wait: z.ZodType<Wait> = z
     }),
     z.strictObject({ kind: z.literal('detached'), operation, name: text, id: z.string() }),
     z.strictObject({ kind: z.literal('awakeable'), operation }),
-    z.strictObject({ kind: z.literal('update'), name: z.string(), key: z.string() }),
+    z.strictObject({
+      kind: z.literal('update'),
+      name: z.string(),
+      key: z.string(),
+      deferred: z.literal(true).exactOptional(),
+    }),
     z.strictObject({
       ...cancelFields,
       kind: z.literal('cancel'),

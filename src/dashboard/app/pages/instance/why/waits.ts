@@ -61,8 +61,9 @@ export function toneOfWait(wait: Wait): Tone {
     case 'onFail':
       if (wait.unclaimed === 'noWorker') return 'failed';
       return wait.state === 'queued' ? 'queued' : wait.state;
-    case 'turn':
     case 'update':
+      return wait.deferred === true ? 'pending' : 'running';
+    case 'turn':
       return 'running';
     case 'start':
       return wait.unclaimed === 'noWorker' ? 'failed' : 'pending';
