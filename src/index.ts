@@ -127,7 +127,7 @@ export type {
   DedupeOptions,
 } from './model/admission-options.ts';
 export type { CommonStartOptions } from './model/start-settings.ts';
-export type { TaskHandle } from './client/handle.ts';
+export type { StartedHandle } from './client/handle.ts';
 export type { RunTaskOptions } from './client/starting/task-request.ts';
 export type { TaskHandles, TaskRequest } from './client/starting/task-request.ts';
 export type { TaskInfo } from './client/reading/instance-info.ts';

@@ -7,7 +7,7 @@ export type { Telemetry } from './model/telemetry.ts';
 export type { Job } from './jobs/job.ts';
 export type { Session } from './jobs/sessions.ts';
 export type { Handle } from './client/handle.ts';
-export type { TaskHandle } from './client/handle.ts';
+export type { StartedHandle } from './client/handle.ts';
 export type { CustomStatus, StateEntry, StateWaitOptions } from './client/reading/state.ts';
 export type { InstanceInfo } from './client/reading/instance-info.ts';
 export type { SeriesDurationInfo, SeriesMinute, SeriesQuery } from './client/reading/series.ts';

@@ -97,10 +97,10 @@ export interface TaskCall extends TaskSettings, StartAttempt {
   readonly trace?: TraceContext | undefined;
 }
 
-/** The run of a task call. */
-export interface TaskRun {
+/** The instance of a start, or the run of a task call. */
+export interface StartedRun {
   readonly id: string;
-  /** Whether the call created the run; otherwise a run with its id, dedupe key or debounce key existed. */
+  /** Whether the call created it; otherwise one with its id, dedupe key or debounce key existed. */
   readonly created: boolean;
 }
 
@@ -158,10 +158,10 @@ export interface ClientBackend {
    * Creates an instance, or finds the one of the same start. Resolves with its id: with a `dedupeKey` or `debounce`, it
    * may be another one. Rejects with `INSTANCE_ALREADY_EXISTS`.
    */
-  start(call: StartCall): Promise<string>;
-  runTask(call: TaskCall): Promise<TaskRun>;
+  start(call: StartCall): Promise<StartedRun>;
+  runTask(call: TaskCall): Promise<StartedRun>;
   /** Runs tasks in batches; resolves with their runs, in order. */
-  runTasks(calls: readonly TaskCall[]): Promise<readonly TaskRun[]>;
+  runTasks(calls: readonly TaskCall[]): Promise<readonly StartedRun[]>;
   /** Raises an event. Repeatable with a key, which a backend may generate. */
   raise(
     call: EventCall & { readonly id: string; readonly trace?: TraceContext | undefined },

@@ -27,11 +27,11 @@ import {
   type ResumeOptions,
 } from './managing/pause-request.ts';
 import type { DeleteInstanceResult, PruneResult } from '../providers/contract/management.ts';
-import type { ClientBackend, StartCall, Surface, TaskCall, TaskRun } from './client-backend.ts';
+import type { ClientBackend, StartCall, Surface, TaskCall, StartedRun } from './client-backend.ts';
 import {
   Handle,
   readWaitOptions,
-  TaskHandle,
+  StartedHandle,
   type InstanceAccess,
   type WaitOptions,
 } from './handle.ts';
@@ -216,13 +216,13 @@ export abstract class Client extends ReadingClient implements Submitter {
   start<Input, Output, EventValue = unknown>(
     definition: OrchestrationRef<Input, Output>,
     ...args: StartArguments<Input, StartOptions<EventValue>>
-  ): Promise<Handle<Output>>;
-  start(name: string, input?: unknown, options?: StartOptions): Promise<Handle>;
+  ): Promise<StartedHandle<Output>>;
+  start(name: string, input?: unknown, options?: StartOptions): Promise<StartedHandle>;
   async start(
     definition: OrchestrationRef | string,
     input?: unknown,
     options?: StartOptions,
-  ): Promise<Handle> {
+  ): Promise<StartedHandle> {
     this.assertOpen();
     const start: StartCall & { trace?: TraceContext | undefined } = await readStart(
       definition,
@@ -238,7 +238,7 @@ export abstract class Client extends ReadingClient implements Submitter {
       if (trace !== undefined) start.trace = trace;
       return this.#backend.start(start);
     });
-    return new Handle(found, this.#access);
+    return this.startedHandle(found);
   }
 
   /**
@@ -248,20 +248,20 @@ export abstract class Client extends ReadingClient implements Submitter {
   runTask<Input, Output>(
     task: TaskRef<Input, Output>,
     ...args: RunTaskArguments<Input>
-  ): Promise<TaskHandle<Output>>;
-  runTask(task: string, input?: unknown, options?: RunTaskOptions): Promise<TaskHandle>;
+  ): Promise<StartedHandle<Output>>;
+  runTask(task: string, input?: unknown, options?: RunTaskOptions): Promise<StartedHandle>;
   async runTask(
     task: TaskRef | string,
     input?: unknown,
     options?: RunTaskOptions,
-  ): Promise<TaskHandle> {
+  ): Promise<StartedHandle> {
     this.assertOpen();
     const call = await this.#taskCall({ task, input, options });
     const { name, id: instanceId } = call;
     const run = await traced(this.#calls, { kind: 'start', name, instanceId }, (trace) =>
       this.#backend.runTask({ ...call, trace }),
     );
-    return this.taskHandle(run);
+    return this.startedHandle(run);
   }
 
   /**
@@ -282,7 +282,7 @@ export abstract class Client extends ReadingClient implements Submitter {
         trace === undefined ? calls : calls.map((call) => ({ ...call, trace })),
       ),
     );
-    return runs.map((run) => this.taskHandle(run)) as unknown as TaskHandles<Tasks>;
+    return runs.map((run) => this.startedHandle(run)) as unknown as TaskHandles<Tasks>;
   }
 
   /** Starts a run of a flow. Idempotent with an `id`, as `start` is. */
@@ -586,8 +586,8 @@ export abstract class Client extends ReadingClient implements Submitter {
     this.#guard();
   }
 
-  protected taskHandle({ id, created }: TaskRun): TaskHandle {
-    return new TaskHandle(id, created, this.#access);
+  protected startedHandle({ id, created }: StartedRun): StartedHandle {
+    return new StartedHandle(id, created, this.#access);
   }
 
   #close(): Promise<void> {

@@ -150,9 +150,9 @@ export class Handle<Output = unknown> {
   }
 }
 
-/** A reference to one task run by its id. */
-export class TaskHandle<Output = unknown> extends Handle<Output> {
-  /** Whether this call created the run; otherwise a run with its id or dedupe key existed. */
+/** A reference to an instance or task run that a call has started or found. */
+export class StartedHandle<Output = unknown> extends Handle<Output> {
+  /** Whether the call created it, also by `terminateExisting`; otherwise one with its id or key existed. */
   readonly created: boolean;
 
   constructor(id: string, created: boolean, access: InstanceAccess) {

@@ -12,6 +12,7 @@ import { ProviderError, notFound } from '../model/failures/errors.ts';
 import { invalidOption } from '../model/option-fields.ts';
 import { nextIteration } from '../model/platform.ts';
 import { defaultMaxPendingEvents } from '../model/admission-options.ts';
+import { generateEventKey } from '../model/event-key.ts';
 import { randomToken } from '../model/values/random-id.ts';
 import type {
   CancelInstance,
@@ -32,8 +33,8 @@ import type {
   ClientBackend,
   DeletionBackend,
   StartCall,
+  StartedRun,
   TaskCall,
-  TaskRun,
 } from './client-backend.ts';
 import { LocalJobs, toNewTask } from './local-jobs.ts';
 import { listQueues, type DefinitionQueueInfo } from './reading/queues.ts';
@@ -183,17 +184,18 @@ export class LocalBackend implements ClientBackend {
     return new RetentionControl(this.provider, this.clock, assertOpen);
   }
 
-  async start(call: StartCall): Promise<string> {
+  async start(call: StartCall): Promise<StartedRun> {
     const { id: instanceId, replaceKey, startKey, isRepeat } = call;
     const incarnation = replaceKey ?? startKey ?? randomToken();
-    const created = toNewInstance(call, { instanceId, incarnation, isRepeat });
+    const wanted = toNewInstance(call, { instanceId, incarnation, isRepeat });
     const identity = withEventKey(call, incarnation);
-    const instance = withIdentity(created, identity, this.#maxPendingEvents);
+    const instance = withIdentity(wanted, identity, this.#maxPendingEvents);
     const { recentStarts } = this.completions;
     const start = recentStarts.begin(instance);
+    let isRepeated = isRepeat === true;
     let result: CreateResult | undefined;
     try {
-      result = await this.#create(instance);
+      result = await this.#create(instance, () => (isRepeated = true));
     } finally {
       recentStarts.settle(start, result);
     }
@@ -203,40 +205,53 @@ export class LocalBackend implements ClientBackend {
     if (result.kind !== 'created' && result.event !== undefined) {
       confirmRaised(id, call.event?.name ?? '', result.event);
     }
-    return id;
+    const created = result.kind === 'created' || (isRepeated && (await this.#hasCreated(instance, id)));
+    return { id, created };
   }
 
-  async runTask(call: TaskCall): Promise<TaskRun> {
+  async runTask(call: TaskCall): Promise<StartedRun> {
     const task = toNewTask(call, this.clock.now());
+    let sent = task;
     const result = await this.completions.recentStarts.during(task, async () => {
-      const [created] = await this.provider.createTasks([task]);
-      return created;
+      const created = await this.#createTasks([task]);
+      [sent = task] = created.tasks;
+      return created.results[0];
     });
-    return toTaskRun(task, result);
+    return this.#toTaskRun(sent, result);
   }
 
-  async runTasks(calls: readonly TaskCall[]): Promise<readonly TaskRun[]> {
+  async runTasks(calls: readonly TaskCall[]): Promise<readonly StartedRun[]> {
     const tasks = calls.map((call) => toNewTask(call, this.clock.now()));
-    const results: CreateTaskResult[] = [];
+    const all: { readonly task: NewTask; readonly result: CreateTaskResult | undefined }[] = [];
     for (let from = 0; from < tasks.length; from += maxBatch) {
-      results.push(...(await this.provider.createTasks(tasks.slice(from, from + maxBatch))));
+      const { tasks: sent, results } = await this.#createTasks(tasks.slice(from, from + maxBatch));
+      for (const [index, task] of sent.entries()) all.push({ task, result: results[index] });
     }
-    return tasks.map((task, index) => toTaskRun(task, results[index]));
+    const runs: StartedRun[] = [];
+    for (const { task, result } of all) {
+      const run = this.#toTaskRun(task, result);
+      runs.push(run instanceof Promise ? await run : run);
+    }
+    return runs;
   }
 
   async raise({ id, trace, ...event }: Parameters<ClientBackend['raise']>[0]): Promise<void> {
-    const message = toEventMessage(event, trace, this.#maxPendingEvents);
-    const [result] = await this.provider.enqueueMessages([{ instanceId: id, ...message }]);
+    const keyed = { ...event, key: event.key ?? generateEventKey(this.clock.now()) };
+    const message = toEventMessage(keyed, trace, this.#maxPendingEvents);
+    const [result] = await twice(() =>
+      this.provider.enqueueMessages([{ instanceId: id, ...message }]),
+    );
     confirmRaised(id, event.name, result);
   }
 
   async cancel(call: CancelInstance): Promise<StopResult> {
-    return theOnly(await this.provider.requestCancel([{ ...call, ...stopAudit('cancel', call) }]));
+    const request = { ...withKey(call), ...stopAudit('cancel', call) };
+    return theOnly(await twice(() => this.provider.requestCancel([request])));
   }
 
   async terminate(call: TerminateInstance): Promise<StopResult> {
-    const audit = stopAudit('terminate', call);
-    return theOnly(await this.provider.terminate([{ ...call, ...audit }]));
+    const request = { ...withKey(call), ...stopAudit('terminate', call) };
+    return theOnly(await twice(() => this.provider.terminate([request])));
   }
 
   retry(call: RetryCall): Promise<RetryInfo> {
@@ -354,18 +369,68 @@ export class LocalBackend implements ClientBackend {
   }
 
   /** Repeats a start whose outcome is unknown: the second one finds the instance of the first, also if it was deleted. */
-  #create(instance: NewInstance): Promise<CreateResult> {
+  #create(instance: NewInstance, onRepeat: () => void): Promise<CreateResult> {
     const starter = isImmediate(instance) ? this.#starter() : undefined;
     const created = starter?.start(instance) ?? this.#createInStore(instance);
     return created.catch((error: unknown) => {
-      if (!(error instanceof ProviderError && error.outcomeUnknown)) throw error;
+      if (!isOutcomeUnknown(error)) throw error;
+      onRepeat();
       return this.#createInStore({ ...instance, isRepeat: true });
     });
+  }
+
+  /** Creates runs. Repeats a call whose outcome is unknown: the second one finds the runs of the first. */
+  async #createTasks(tasks: readonly NewTask[]): Promise<{
+    readonly tasks: readonly NewTask[];
+    readonly results: readonly CreateTaskResult[];
+  }> {
+    try {
+      return { tasks, results: await this.provider.createTasks(tasks) };
+    } catch (error) {
+      if (!isOutcomeUnknown(error)) throw error;
+      const repeats = tasks.map((task) => ({ ...task, isRepeat: true }));
+      return { tasks: repeats, results: await this.provider.createTasks(repeats) };
+    }
+  }
+
+  /** Whether a repeated start has found the instance that its first attempt created. */
+  async #hasCreated(
+    { instanceId, incarnation }: Pick<NewInstance, 'instanceId' | 'incarnation'>,
+    id: string | undefined,
+  ): Promise<boolean> {
+    if (id !== instanceId) return false;
+    const [record] = await this.provider.getInstances([id]);
+    // The store only finds a deleted instance for the start that has created it.
+    return record === undefined || record.incarnation === incarnation;
+  }
+
+  #toTaskRun(task: NewTask, result: CreateTaskResult | undefined): StartedRun | Promise<StartedRun> {
+    const run = toTaskRun(task, result);
+    if (task.isRepeat !== true || run.created) return run;
+    return this.#hasCreated(task, run.id).then((created) => ({ ...run, created }));
   }
 
   async #createInStore(instance: NewInstance): Promise<CreateResult> {
     return theOnly(await this.provider.createInstances([instance]));
   }
+}
+
+/** Repeats a write whose outcome is unknown once. Its key makes that harmless. */
+async function twice<Value>(write: () => Promise<Value>): Promise<Value> {
+  try {
+    return await write();
+  } catch (error) {
+    if (!isOutcomeUnknown(error)) throw error;
+    return write();
+  }
+}
+
+function isOutcomeUnknown(error: unknown): boolean {
+  return error instanceof ProviderError && error.outcomeUnknown;
+}
+
+function withKey<Call extends CancelInstance | TerminateInstance>(call: Call): Call {
+  return call.key === undefined ? { ...call, key: randomToken() } : call;
 }
 
 /** Gives the event of a start a key, so that a repeated start does not raise it again. */
@@ -402,7 +467,7 @@ function stopAudit(
   return { audit: newAuditEntry(action, actor, { instanceIds: 1 }, { reason, instanceId }) };
 }
 
-function toTaskRun(task: NewTask, result: CreateTaskResult | undefined): TaskRun {
+function toTaskRun(task: NewTask, result: CreateTaskResult | undefined): StartedRun {
   switch (result?.kind) {
     case 'created':
       return { id: task.instanceId, created: true };

@@ -66,11 +66,11 @@ export class LocalClient extends Client {
     // Handles use this client, so that they outlive the transaction.
     return {
       start: async (definition: OrchestrationRef | string, ...args: unknown[]) =>
-        this.handle((await inner.start(definition as string, ...args)).id),
+        this.startedHandle(await inner.start(definition as string, ...args)),
       runTask: async (task: TaskRef | string, ...args: unknown[]) =>
-        this.taskHandle(await inner.runTask(task as string, ...args)),
+        this.startedHandle(await inner.runTask(task as string, ...args)),
       runTasks: async (requests: readonly TaskRequest[]) =>
-        (await inner.runTasks(requests)).map((run) => this.taskHandle(run)) as never,
+        (await inner.runTasks(requests)).map((run) => this.startedHandle(run)) as never,
       runFlow: async (flow: StartableFlow, ...args: StartArguments<unknown>) =>
         this.handle((await inner.runFlow(flow, ...args)).id) as never,
       raiseEvent: (

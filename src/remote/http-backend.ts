@@ -1,6 +1,6 @@
 import { HttpLimits } from './http-limits.ts';
 import { HttpPauses } from './http-pauses.ts';
-import type { ClientBackend, StartCall, TaskCall, TaskRun } from '../client/client-backend.ts';
+import type { ClientBackend, StartCall, TaskCall, StartedRun } from '../client/client-backend.ts';
 import { toWireStart } from '../client/starting/wire-settings.ts';
 import { describeWait } from '../client/explaining/describe-wait.ts';
 import type {
@@ -101,7 +101,7 @@ export class HttpBackend implements ClientBackend {
     return new HttpRetention(this.#transport, assertOpen);
   }
 
-  async start(call: StartCall): Promise<string> {
+  async start(call: StartCall): Promise<StartedRun> {
     const { id, name, version, payload, trace, event, onConflict, replaceKey } = call;
     const body = {
       id,
@@ -115,18 +115,17 @@ export class HttpBackend implements ClientBackend {
       startKey: randomToken(),
     };
     const options = { ...startOptions, trace };
-    const started = await this.#transport.call('startInstance', { body }, options);
-    return started.id;
+    return this.#transport.call('startInstance', { body }, options);
   }
 
-  async runTask(call: TaskCall): Promise<TaskRun> {
+  async runTask(call: TaskCall): Promise<StartedRun> {
     const options = { ...startOptions, trace: call.trace };
     const run = await this.#transport.call('runTask', { body: toWireTask(call) }, options);
     return toTaskRun(call, run);
   }
 
-  async runTasks(calls: readonly TaskCall[]): Promise<readonly TaskRun[]> {
-    const all: TaskRun[] = [];
+  async runTasks(calls: readonly TaskCall[]): Promise<readonly StartedRun[]> {
+    const all: StartedRun[] = [];
     for (const batch of inBatches(calls)) {
       const body = { requests: batch.map(toWireTask) };
       const options = { ...startOptions, trace: batch[0]?.trace };
@@ -143,13 +142,19 @@ export class HttpBackend implements ClientBackend {
     await this.#transport.call('raiseEvent', request, { ...repeatable, trace });
   }
 
-  cancel({ instanceId, reason, actor, cleanupMs }: CancelInstance): Promise<StopResult> {
-    const body = { reason, actor: actor ?? undefined, cleanupTimeout: cleanupMs };
+  /** Repeatable, as `terminate` is: the key makes a repeat one request. */
+  cancel({ instanceId, reason, actor, cleanupMs, key }: CancelInstance): Promise<StopResult> {
+    const body = {
+      reason,
+      actor: actor ?? undefined,
+      cleanupTimeout: cleanupMs,
+      key: key ?? randomToken(),
+    };
     return this.#transport.call('cancelInstance', { ...at(instanceId), body }, repeatable);
   }
 
-  terminate({ instanceId, reason, actor, tree }: TerminateInstance): Promise<StopResult> {
-    const body = { reason, actor: actor ?? undefined, tree };
+  terminate({ instanceId, reason, actor, tree, key }: TerminateInstance): Promise<StopResult> {
+    const body = { reason, actor: actor ?? undefined, tree, key: key ?? randomToken() };
     return this.#transport.call('terminateInstance', { ...at(instanceId), body }, repeatable);
   }
 
@@ -333,7 +338,7 @@ function toWireTask(call: TaskCall): Request<'runTask'>['body'] {
 }
 
 /** A run with a generated id was created by this call, even if an earlier response was lost. */
-function toTaskRun({ id, hasGeneratedId }: TaskCall, run: TaskRun | undefined): TaskRun {
+function toTaskRun({ id, hasGeneratedId }: TaskCall, run: StartedRun | undefined): StartedRun {
   if (run === undefined) throw new Error('The server returned no result for a task.');
   return { id: run.id, created: run.created || (hasGeneratedId && run.id === id) };
 }

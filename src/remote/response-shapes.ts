@@ -139,7 +139,6 @@ const done = fields<object>({});
 const event = fields<{ kind: string; at: number }>({ kind: text, at: number });
 
 const key = { id: text, incarnation: text };
-const id = fields<{ id: string }>({ id: text });
 const run = fields<{ id: string; created: boolean }>({ id: text, created: flag });
 const chunk = fields<{ seq: number }>({ seq: number });
 
@@ -170,7 +169,7 @@ const definition: Check = fields<DefinitionInfo>({
  */
 export const responseShapes: Readonly<Record<Operation, Check>> = {
   health: done,
-  startInstance: id,
+  startInstance: run,
   listInstances: fields<ResponseBody<'listInstances'>>({
     items: list(instance),
     nextCursor: optional(text),

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
-import { activity, orchestration, Perdure } from '../../src/index.ts';
+import { activity, orchestration, Perdure, task } from '../../src/index.ts';
 import { openPostgres } from '../../src/providers/postgres/provider.ts';
 import { createDatabase, type TestDatabase } from './helpers/server.ts';
 import { startTcpProxy, type TcpProxy } from './helpers/tcp-proxy.ts';
@@ -40,14 +40,15 @@ afterEach(async () => {
   await proxy.close();
 });
 
-/** Forwards the next COMMIT through the proxy and drops its answer. */
-function loseNextAnswer(): void {
+/** Forwards the next COMMIT, or statement that commits by itself, through the proxy and drops its answer. */
+function loseNextAnswer(statement = 'COMMIT\0'): { readonly lost: () => boolean } {
   let isLost = false;
   proxy.intercept((bytes) => {
-    if (isLost || !bytes.includes('COMMIT\0')) return 'pass';
+    if (isLost || !bytes.includes(statement)) return 'pass';
     isLost = true;
     return 'cutAnswer';
   });
+  return { lost: () => isLost };
 }
 
 it('start() resolves although the answer to its COMMIT is lost', async () => {
@@ -64,17 +65,54 @@ it('start() in a worker process resolves although the answer to its COMMIT is lo
   expect(await handle.result({ timeout: '15s' })).toBe(3);
 });
 
-it('raiseEvent() rejects with outcomeUnknown when the answer to its COMMIT is lost', async () => {
-  const handle = await disturbed.client.start(waits);
-  loseNextAnswer();
-  await expect(handle.raiseEvent('go', 1)).rejects.toMatchObject({
-    code: 'PROVIDER',
-    retryable: true,
-    outcomeUnknown: true,
-  });
-  await direct.startWorker(definitions);
-  expect(await handle.result({ timeout: '15s' })).toBe(1);
+it('raiseEvent() raises one event although the answer to its COMMIT is lost', async () => {
+  const twice = orchestration('twice', async (ctx) => [
+    await ctx.waitFor('go'),
+    await ctx.waitFor('go'),
+  ]);
+  const handle = await disturbed.client.start(twice);
+  const { lost } = loseNextAnswer();
+  await handle.raiseEvent('go', 1);
+  expect(lost()).toBe(true);
+  await handle.raiseEvent('go', 2);
+  await direct.startWorker({ orchestrations: [twice] });
+  expect(await handle.result({ timeout: '15s' })).toEqual([1, 2]);
 });
+
+it.each(['perdure_create_tasks_plainly', 'COMMIT\0'])(
+  'runTask() creates one run although the answer to %j is lost',
+  async (statement) => {
+    const double = task('double', async (_ctx, n: number) => n * 2);
+    const isPlain = statement !== 'COMMIT\0';
+    const id = isPlain ? 'plain-run' : 'keyed-run';
+    // A first run, because the general path records a new definition.
+    await disturbed.client.runTask(double, 1);
+    const { lost } = loseNextAnswer(statement);
+    const run = await disturbed.client.runTask(double, 4, {
+      id,
+      ...(!isPlain && { dedupeKey: 'k' }),
+    });
+    expect([lost(), run.id, run.created]).toEqual([true, id, true]);
+    await direct.startWorker({ tasks: [double] });
+    expect(await run.result({ timeout: '15s' })).toBe(8);
+  },
+);
+
+it.each(['cancel', 'terminate'] as const)(
+  '%s() returns changed: true although the answer to its COMMIT is lost',
+  async (how) => {
+    const worker = await direct.startWorker(definitions);
+    const handle = await disturbed.client.start(waits);
+    await expect.poll(async () => (await handle.status()).status).toBe('running');
+    await worker.stop();
+    const { lost } = loseNextAnswer();
+    const result = await handle[how]({ reason: 'enough' });
+    expect(lost()).toBe(true);
+    const status = how === 'cancel' ? 'canceling' : 'terminated';
+    expect(result).toEqual({ found: true, changed: true, status });
+    expect(await handle[how]()).toMatchObject({ changed: false });
+  },
+);
 
 it('instances complete although the server refuses connections three times', async () => {
   const leases = { activityLease: 2_000, orchestrationLease: 2_000 };

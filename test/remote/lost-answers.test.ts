@@ -98,11 +98,47 @@ describeRemote('a lost response', (open) => {
     const { lost } = loseResponseOf(proxy, `/v1/instances/${handle.id}/cancel`);
     expect(await handle.cancel({ reason: 'enough', wait: true })).toMatchObject({
       found: true,
+      changed: true,
       status: 'canceled',
     });
     expect(lost()).toBe(1);
     expect((await handle.status()).cancel?.reason).toBe('enough');
   });
+
+  test('start() with an id and a lost response returns created: true', async () => {
+    const { client, proxy } = await open(definitions);
+    const { lost } = loseResponseOf(proxy, '/v1/instances ');
+    const handle = await client.start(listen, undefined, { id: 'one' });
+    expect([lost(), handle.created]).toEqual([1, true]);
+    expect((await client.start(listen, undefined, { id: 'one' })).created).toBe(false);
+    await handle.terminate();
+  });
+
+  test.each(['cancel', 'terminate'] as const)(
+    '%s() with a lost response does not stop the run that was retried meanwhile',
+    async (how) => {
+      const { client, proxy, perdure } = await open(definitions);
+      const handle = await client.start(listen);
+      let sent = 0;
+      let isRetried = false;
+      proxy.intercept((bytes) => {
+        if (!bytes.toString('latin1').startsWith(`POST /v1/instances/${handle.id}/${how}`))
+          return 'pass';
+        sent += 1;
+        if (sent === 1) return 'cutAnswer';
+        // The repeat waits until an operator has retried the run.
+        return isRetried ? 'pass' : 'cut';
+      });
+      const stopped = handle[how]({ reason: 'enough' });
+      await perdure.client.wait(handle.id);
+      await perdure.client.retry(handle.id, { from: 'start' });
+      isRetried = true;
+      expect(await stopped).toMatchObject({ found: true, changed: true });
+      expect(sent).toBeGreaterThan(1);
+      await handle.raiseEvent(said, 'stop');
+      expect(await handle.result()).toEqual([]);
+    },
+  );
 
   test('submit() with a lost response is retried and creates one job', async () => {
     const { client, proxy } = await open(definitions);

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import type { TaskHandle } from '../../src/client/handle.ts';
+import type { StartedHandle } from '../../src/client/handle.ts';
 import { isPerdureError } from '../../src/model/failures/errors.ts';
 import { orchestration } from '../../src/orchestration/orchestration.ts';
 import { isolatedTask, task } from '../../src/tasks/task.ts';
@@ -196,7 +196,7 @@ describeEngine(
         { batch: { max: 100, wait: 800 }, condition: (input) => input !== 2 },
       );
       const { client } = await open({ tasks: [gather] });
-      const handles: TaskHandle<number>[] = [];
+      const handles: StartedHandle<number>[] = [];
       for (const input of [1, 2, 3, 4]) {
         handles.push(await client.runTask(gather, input));
         await new Promise((resolve) => setTimeout(resolve, 15));

@@ -3,6 +3,7 @@ import type {
   ActivityClient,
   EventToken,
   Handle,
+  StartedHandle,
   InstanceInfo,
   OrchestrationRef,
   Perdure,
@@ -19,8 +20,8 @@ declare const approved: EventToken<{ by: string }>;
 declare const stop: EventToken<undefined>;
 
 // The input has the type of the definition, and so has the result.
-exactly<Promise<Handle<{ total: number }>>>()(client.start(order, { sku: 'a' }));
-exactly<Promise<Handle<{ total: number }>>>()(
+exactly<Promise<StartedHandle<{ total: number }>>>()(client.start(order, { sku: 'a' }));
+exactly<Promise<StartedHandle<{ total: number }>>>()(
   client.start(order, { sku: 'a', qty: 1 }, { id: 'o-1' }),
 );
 exactly<Promise<{ total: number }>>()((await client.start(order, { sku: 'a' })).result());
@@ -46,7 +47,7 @@ void client.start(order, { sku: 'a' }, { id: 1 });
 void client.start(order, { sku: 'a' }, {}, {});
 
 // An orchestration without an input needs none and accepts none.
-exactly<Promise<Handle<string>>>()(client.start(cleanUp));
+exactly<Promise<StartedHandle<string>>>()(client.start(cleanUp));
 void client.start(cleanUp, undefined, { id: 'c-1' });
 void client.start(tick);
 void client.start(greet);
@@ -57,9 +58,9 @@ void client.start(cleanUp, 'everything');
 void client.start(greet, 5);
 
 // For a plain name or an untyped definition, any input is accepted and the output is `unknown`.
-exactly<Promise<Handle>>()(client.start('order', { whatever: 1 }, { id: 'o-1', version: '2' }));
-exactly<Promise<Handle>>()(client.start('order'));
-exactly<Promise<Handle>>()(client.start(anything, 5));
+exactly<Promise<StartedHandle>>()(client.start('order', { whatever: 1 }, { id: 'o-1', version: '2' }));
+exactly<Promise<StartedHandle>>()(client.start('order'));
+exactly<Promise<StartedHandle>>()(client.start(anything, 5));
 const unknownResult = await (await client.start('order')).result();
 // @ts-expect-error what is unknown has to be checked first
 void unknownResult.total;

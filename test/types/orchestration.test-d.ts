@@ -7,7 +7,7 @@ import {
   type Client,
   type DurablePromise,
   type EventToken,
-  type Handle,
+  type StartedHandle,
   type OrchestrationContext,
   type OrchestrationDefinition,
   type Perdure,
@@ -57,7 +57,7 @@ void perdure.startWorker({ activities: [checkout] });
 void perdure.startWorker({ activities: [async () => 1] });
 
 // The client is as strict with definitions as with references.
-exactly<Promise<Handle<{ total: number; skus: number }>>>()(client.start(checkout, ['a']));
+exactly<Promise<StartedHandle<{ total: number; skus: number }>>>()(client.start(checkout, ['a']));
 void client.start(nightly);
 void client.raiseEvent('c-1', stop);
 // @ts-expect-error the input is missing

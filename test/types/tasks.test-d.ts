@@ -8,7 +8,7 @@ import {
   type OrchestrationRef,
   type Perdure,
   type TaskDefinition,
-  type TaskHandle,
+  type StartedHandle,
 } from 'perdure';
 import { exactly } from './exactly.ts';
 
@@ -21,11 +21,11 @@ exactly<TaskDefinition<{ to: string }, number>>()(mail);
 exactly<TaskDefinition<void, string>>()(sweep);
 
 // The input has the type of the handler, and so has the result.
-exactly<Promise<TaskHandle<number>>>()(client.runTask(mail, { to: 'a' }, { priority: 3 }));
+exactly<Promise<StartedHandle<number>>>()(client.runTask(mail, { to: 'a' }, { priority: 3 }));
 exactly<Promise<number>>()((await client.runTask(mail, { to: 'a' })).result());
-exactly<Promise<TaskHandle<string>>>()(client.runTask(sweep));
+exactly<Promise<StartedHandle<string>>>()(client.runTask(sweep));
 exactly<Handle<number>>()(client.handle(mail, 'm-1'));
-exactly<Promise<TaskHandle>>()(client.runTask('mail', { whatever: 1 }));
+exactly<Promise<StartedHandle>>()(client.runTask('mail', { whatever: 1 }));
 
 // @ts-expect-error the input is missing
 void client.runTask(mail);
@@ -48,11 +48,11 @@ const [first, second, third] = await client.runTasks([
   { task: sweep, options: { delay: '1h' } },
   { task: 'named', input: 1 },
 ]);
-exactly<TaskHandle<number>>()(first);
-exactly<TaskHandle<string>>()(second);
-exactly<TaskHandle>()(third);
+exactly<StartedHandle<number>>()(first);
+exactly<StartedHandle<string>>()(second);
+exactly<StartedHandle>()(third);
 const many = await client.runTasks(['a', 'b'].map((to) => ({ task: mail, input: { to } })));
-exactly<TaskHandle<number> | undefined>()(many.at(0));
+exactly<StartedHandle<number> | undefined>()(many.at(0));
 // @ts-expect-error the input of the second has the wrong type
 void client.runTasks([{ task: sweep }, { task: mail, input: { to: 5 } }]);
 // @ts-expect-error the input is missing

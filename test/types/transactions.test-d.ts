@@ -1,7 +1,7 @@
 /** Transactions of `pg`, drizzle and kysely are accepted. `tsc` is the test; nothing here runs. */
 import type { NodePgDatabase } from 'drizzle-orm/node-postgres';
 import type { Kysely } from 'kysely';
-import { orchestration, type Handle, type Perdure } from 'perdure';
+import { orchestration, type Perdure, type StartedHandle } from 'perdure';
 import type pg from 'pg';
 import { exactly } from './exactly.ts';
 
@@ -14,15 +14,15 @@ const { client } = perdure;
 const order = orchestration('order', async (_ctx, item: string) => item.length);
 
 const connection = await pool.connect();
-exactly<Promise<Handle<number>>>()(client.withTransaction(connection).start(order, 'a'));
+exactly<Promise<StartedHandle<number>>>()(client.withTransaction(connection).start(order, 'a'));
 await drizzle.transaction(async (tx) => {
-  exactly<Promise<Handle<number>>>()(client.withTransaction(tx).start(order, 'a'));
+  exactly<Promise<StartedHandle<number>>>()(client.withTransaction(tx).start(order, 'a'));
   await tx.transaction(async (nested) => {
     await client.withTransaction(nested).start(order, 'a');
   });
 });
 await kysely.transaction().execute(async (trx) => {
-  exactly<Promise<Handle<number>>>()(client.withTransaction(trx).start(order, 'a'));
+  exactly<Promise<StartedHandle<number>>>()(client.withTransaction(trx).start(order, 'a'));
 });
 await client.withTransaction(await kysely.startTransaction().execute()).start(order, 'a');
 

@@ -13,7 +13,7 @@ import {
   type Handle,
   type Job,
   type Perdure,
-  type TaskHandle,
+  type StartedHandle,
 } from 'perdure';
 import { flow, signalFlow } from 'perdure/flows';
 import { exactly } from './exactly.ts';
@@ -53,16 +53,16 @@ orchestration('outer', async (ctx) => {
   // @ts-expect-error there may be no user
   void (await ctx.waitFor(picked)).name;
 });
-exactly<Promise<Handle<Maybe>>>()(client.start(lookUp, 'a'));
+exactly<Promise<StartedHandle<Maybe>>>()(client.start(lookUp, 'a'));
 exactly<Promise<Maybe>>()(client.handle(lookUp, 'l-1').result());
-exactly<Promise<TaskHandle<Maybe>>>()(client.runTask(search, 'a'));
-exactly<Promise<TaskHandle<Maybe>>>()(client.runTask(searchAway, 'a'));
+exactly<Promise<StartedHandle<Maybe>>>()(client.runTask(search, 'a'));
+exactly<Promise<StartedHandle<Maybe>>>()(client.runTask(searchAway, 'a'));
 exactly<Promise<Handle<Maybe>>>()(client.runFlow(seek, 'a'));
 exactly<Job<Maybe>>()(client.submit(lookUp, 'a'));
 exactly<Job<Maybe>>()(client.submit(search, 'a'));
 exactly<Job<Maybe>>()(client.submit(seek, 'a'));
 const [first] = await client.runTasks([{ task: search }]);
-exactly<TaskHandle<Maybe>>()(first);
+exactly<StartedHandle<Maybe>>()(first);
 
 // An input that may be undefined can be omitted.
 orchestration('callers', async (ctx) => {

@@ -17,6 +17,11 @@ export interface CancelOptions {
    * grace, except those of `abandon` calls.
    */
   readonly wait?: boolean | undefined;
+  /**
+   * Identifies the request. A repeat with the key within ten minutes changes nothing, also if the instance was retried or
+   * replaced since. Default: a new key per call, for repeats by the client.
+   */
+  readonly key?: string | undefined;
 }
 
 /** Options of a termination. */
@@ -25,6 +30,8 @@ export interface TerminateOptions {
   readonly actor?: string | undefined;
   /** Also terminate all its descendants. Default: false, they are canceled. */
   readonly tree?: boolean | undefined;
+  /** Identifies the request: see `CancelOptions`. */
+  readonly key?: string | undefined;
 }
 
 const defaultCleanup: Duration = '5m';
@@ -35,29 +42,38 @@ export function readCancelOptions(options: CancelOptions | undefined): {
   readonly actor: string | null;
   readonly cleanupMs: number;
   readonly wait: boolean;
+  readonly key?: string;
 } {
-  const { reason, actor, cleanupTimeout, wait } = readFields(options, 'cancel()', [
+  const { reason, actor, cleanupTimeout, wait, key } = readFields(options, 'cancel()', [
     'reason',
     'actor',
     'cleanupTimeout',
     'wait',
+    'key',
   ] as const);
   return {
     reason: cleanReason(reason),
     actor: readActor(actor),
     cleanupMs: toMs((cleanupTimeout ?? defaultCleanup) as Duration, 'cleanupTimeout'),
     wait: readFlag('wait', wait),
+    ...(key !== undefined && { key: checkName(key, 'Key') }),
   };
 }
 
 /** Checks the arguments of a termination. */
 export function readTerminate(id: unknown, options: unknown): TerminateInstance {
-  const given = readFields(options, 'terminate()', ['reason', 'actor', 'tree'] as const);
+  const given = readFields(options, 'terminate()', [
+    'reason',
+    'actor',
+    'tree',
+    'key',
+  ] as const);
   return {
     instanceId: checkInstanceId(id),
     reason: given.reason === undefined ? 'terminated' : cleanReason(given.reason),
     actor: readActor(given.actor),
     tree: readFlag('tree', given.tree),
+    ...(given.key !== undefined && { key: checkName(given.key, 'Key') }),
   };
 }
 

@@ -23,7 +23,7 @@ import {
 } from '../../model/start-settings.ts';
 import { readAttempt } from '../../model/values/start-attempt.ts';
 import type { TaskCall } from '../client-backend.ts';
-import type { TaskHandle } from '../handle.ts';
+import type { StartedHandle } from '../handle.ts';
 import {
   encodeChecked,
   encodeInput,
@@ -67,7 +67,7 @@ type InputField<Input> = undefined extends Input
 
 /** The handles of `runTasks`, in the order of its requests. */
 export type TaskHandles<Tasks extends readonly (TaskRef | string)[]> = {
-  readonly [Index in keyof Tasks]: TaskHandle<
+  readonly [Index in keyof Tasks]: StartedHandle<
     Tasks[Index] extends TaskRef<infer _Input, infer Output> ? Output : unknown
   >;
 };

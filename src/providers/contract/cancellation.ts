@@ -12,6 +12,8 @@ export interface CancelInstance {
   readonly actor: string | null;
   /** How long the orchestration may clean up before it is ended. */
   readonly cleanupMs: number;
+  /** Identifies the request, so that its repeat within ten minutes changes nothing. Absent: none. */
+  readonly key?: string;
   /** Recorded in the same transaction if the request changes the instance. Absent: not recorded. */
   readonly audit?: AuditEntry;
 }
@@ -27,6 +29,8 @@ export interface TerminateInstance {
   readonly tree: boolean;
   /** Clean-up limit of canceled children. Default: 5 minutes. */
   readonly cleanupMs?: number;
+  /** Identifies the request, so that its repeat within ten minutes changes nothing. Absent: none. */
+  readonly key?: string;
   /** Recorded in the same transaction if the request changes the instance. Absent: not recorded. */
   readonly audit?: AuditEntry;
 }
@@ -103,6 +107,10 @@ export interface CancellationStore {
    *   cleanup/ends-a-wait, cleanup/a-delay-after-it-holds-for-everyone)
    * - then return that message first, unless all fit, and keep claims exclusive
    *   (cleanup/comes-first-where-messages-are-cut, cleanup/does-not-break-a-claim, cleanup/a-turn-may-go-on-after-it)
+   * - return `found` and `changed`, changing nothing, for a `key` with which a request for this id changed an instance within
+   *   ten minutes, also if that one was retried, replaced or deleted; a request that changed nothing leaves its key free
+   *   (stop/a-repeat-changes-nothing, stop/a-repeat-spares-the-next-life, stop/a-key-belongs-to-its-id,
+   *   stop/an-ineffective-request-keeps-its-key-free)
    * - record the audit entry in the same transaction, exactly if the request changed the instance; entries with one
    *   audit id add up in one record (audit/records-cancels, audit/commits-with-the-change)
    */
@@ -125,6 +133,7 @@ export interface CancellationStore {
    *   (terminate/asks-its-children-to-stop, terminate/its-children-may-clean-up, terminate/ends-a-whole-tree)
    * - keep the end of a canceled instance that waits for running items, and flag items past their point of no return
    *   (terminate/a-canceled-end-stands, terminate/stops-what-holds-a-canceled-end)
+   * - treat a `key` as `requestCancel` does (terminate/a-repeat-changes-nothing)
    * - record the audit entry as `requestCancel` does (audit/records-terminations)
    */
   terminate(requests: readonly TerminateInstance[]): Promise<readonly StopResult[]>;

@@ -34,7 +34,7 @@ interface DeletedRow {
 }
 
 /** How long a client may repeat a start, from when the store has committed it. Ten minutes. */
-const repeatWindowMs = 600_000;
+export const repeatWindowMs = 600_000;
 
 /** The key under which a start is recorded. */
 export function deletedStartKey({ instanceId, incarnation }: RepeatableStart): string {

@@ -23,7 +23,7 @@ export const instanceHandlers: Handlers<typeof instanceRoutes> = {
   async startInstance({ body }, { client }) {
     const { name, input, ...options } = body;
     const handle = await client.start(name, input, toStartOptions(options));
-    return { id: handle.id };
+    return { id: handle.id, created: handle.created };
   },
   async listInstances({ query }, { client, showStacks }) {
     const { limit, cursor, payloads, orderBy, ...filter } = query;

@@ -30,6 +30,7 @@ import { streamsOfSteps } from './cases/talking/streams-of-steps.ts';
 import { starting } from './cases/talking/starting.ts';
 import { taskConflicts } from './cases/tasks/task-conflicts.ts';
 import { turnStarts } from './cases/talking/turn-starts.ts';
+import { repeatedStops } from './cases/cancellation/repeated-stops.ts';
 import { timeouts } from './cases/cancellation/timeouts.ts';
 import { headersCases } from './cases/instances/headers.ts';
 import { awakeables, updates } from './cases/talking/updates.ts';
@@ -121,6 +122,7 @@ export const capabilities: readonly Capability[] = [
   renewals,
   activityCancels,
   cancelRequests,
+  repeatedStops,
   cleanupLimits,
   turnsUnderWay,
   canceledInstances,

@@ -1,3 +1,4 @@
+import type { CancelInstance } from '../../../src/providers/contract/cancellation.ts';
 import type { Provider } from '../../../src/providers/contract/provider.ts';
 import { aroundTurns, type BrokenProvider, type Intact } from './broken-provider.ts';
 
@@ -33,7 +34,79 @@ function ignoreRequests(intact: Intact): Partial<Provider> {
   });
 }
 
+/** Changes the keys of cancel requests. */
+function editKeys(
+  { provider }: Intact,
+  edit: (request: CancelInstance) => string | undefined,
+): Partial<Provider> {
+  return {
+    requestCancel: (requests) =>
+      provider.requestCancel(
+        requests.map(({ key, ...request }) => {
+          const edited = key === undefined ? undefined : edit({ ...request, key });
+          return { ...request, ...(edited !== undefined && { key: edited }) };
+        }),
+      ),
+  };
+}
+
 export const brokenStops: readonly BrokenProvider[] = [
+  {
+    fault: 'the key of a cancel request is ignored',
+    rejectedBy: 'stop/a-repeat-changes-nothing',
+    override: (intact) => editKeys(intact, () => undefined),
+  },
+  {
+    fault: 'the key of a cancel request is forgotten with its instance',
+    rejectedBy: 'stop/a-repeat-spares-the-next-life',
+    override: ({ provider, db }) => ({
+      createInstances(instances) {
+        db.exec('DELETE FROM deleted_starts');
+        return provider.createInstances(instances);
+      },
+    }),
+  },
+  {
+    fault: 'the key of a cancel request counts for every instance',
+    rejectedBy: 'stop/a-key-belongs-to-its-id',
+    override: ({ provider }) => {
+      const seen = new Set<string>();
+      return {
+        async requestCancel(requests) {
+          if (requests.some(({ key }) => key !== undefined && seen.has(key)))
+            return requests.map(() => ({ found: true, changed: true, status: 'canceling' }));
+          for (const { key } of requests) if (key !== undefined) seen.add(key);
+          return provider.requestCancel(requests);
+        },
+      };
+    },
+  },
+  {
+    fault: 'a cancel request without effect takes its key',
+    rejectedBy: 'stop/an-ineffective-request-keeps-its-key-free',
+    override: ({ provider }) => {
+      const seen = new Set<string>();
+      return {
+        async requestCancel(requests) {
+          const results = await provider.requestCancel(requests);
+          return results.map((result, index) => {
+            const { instanceId, key } = requests[index] ?? {};
+            const place = `${instanceId} ${key}`;
+            const isRepeat = key !== undefined && seen.has(place);
+            seen.add(place);
+            return isRepeat ? { found: true, changed: true, status: null } : result;
+          });
+        },
+      };
+    },
+  },
+  {
+    fault: 'the key of a termination is ignored',
+    rejectedBy: 'terminate/a-repeat-changes-nothing',
+    override: ({ provider }) => ({
+      terminate: (requests) => provider.terminate(requests.map(({ key: _, ...rest }) => rest)),
+    }),
+  },
   {
     fault: 'a cancel request reaches shielded work',
     rejectedBy: 'stop/spares-shielded-and-abandoned-work',

@@ -1,7 +1,9 @@
 import { encodeMessage } from '../../../model/message.ts';
 import type { CancelInstance, StopResult } from '../../contract/cancellation.ts';
+import { repeatWindowMs } from '../../shared/deleted-starts.ts';
 import { Effects } from '../../shared/effects.ts';
 import { formatToken } from '../../shared/lock-token.ts';
+import { stopKey } from '../../shared/repeated-stops.ts';
 import type { BatchResult, PathParts } from '../batches/batching.ts';
 import { clock, prepare, rowsOf, strings } from '../driver/columns.ts';
 import type { Connections } from '../driver/connection.ts';
@@ -108,12 +110,14 @@ const requestRows = rowsOf<CancelInstance>()({
   cancel_payload: ['text', (request) => messageOf(request).payload],
   limit_data: ['text', (request) => limitOf(request).data],
   limit_payload: ['text', (request) => limitOf(request).payload],
+  stop_key: ['text', (request) => stopKey(request) ?? null],
 });
 
 /**
  * The statement that cancels running orchestrations. `asked` has the requests whose instances and items pass their fences;
  * every write depends on `verdict`, which counts them. The id of a deleted instance may have been taken by a new one since
- * the first statement. That one is not locked: if its update does not find it, 1/0 rolls the statement back.
+ * the first statement. That one is not locked: if its update does not find it, 1/0 rolls the statement back. A repeated key
+ * violates the primary key of `deleted_starts`, and takes the general path.
  */
 function cancelStatement(schema: string) {
   const items = `${schema}.worker_queue`;
@@ -161,6 +165,9 @@ function cancelStatement(schema: string) {
       ON CONFLICT (instance_key) DO UPDATE
       SET definition_key = abs(lock.definition_key), cleanup_at = excluded.cleanup_at,
           next_at = CASE WHEN lock.lock_token IS NULL THEN least(lock.next_at, excluded.next_at) ELSE lock.next_at END
+    ), recorded AS (
+      INSERT INTO ${schema}.deleted_starts (start_key, expires_at)
+      SELECT stop_key, ${nowSql} + ${repeatWindowMs} FROM asked WHERE ${ifOk} AND stop_key IS NOT NULL
     ), written AS MATERIALIZED (
       SELECT 1 / ((SELECT count(*) FROM canceled) = (SELECT count(*) FROM asked))::int AS holds FROM verdict WHERE ok
     )

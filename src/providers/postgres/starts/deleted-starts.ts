@@ -25,7 +25,11 @@ export class DeletedStarts {
 
   /** Returns the keys of those starts that repeat one whose instance was deleted. */
   async find(tx: Transaction, starts: readonly RepeatableStart[]): Promise<ReadonlySet<string>> {
-    const startKeys = starts.filter(isRepeat).map(deletedStartKey);
+    return this.findKeys(tx, starts.filter(isRepeat).map(deletedStartKey));
+  }
+
+  /** Returns those of the keys that were recorded. */
+  async findKeys(tx: Transaction, startKeys: readonly string[]): Promise<ReadonlySet<string>> {
     if (startKeys.length === 0) return new Set();
     const found = await tx.query<{ startKey: string }>(...this.#sql.find({ startKeys }));
     return new Set(found.map(({ startKey }) => startKey));

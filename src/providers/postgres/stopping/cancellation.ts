@@ -13,9 +13,11 @@ import type { Batch, Changes } from '../batches/batch.ts';
 import type { BatchWork } from '../batches/batching.ts';
 import type { StoreAccess } from '../batches/store-access.ts';
 import type { Scope } from '../driver/scope.ts';
+import type { DeletedStarts } from '../starts/deleted-starts.ts';
 import type { Audit } from '../tables/audit.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import type { WorkItems } from '../tables/work-items.ts';
+import { recordedStops, repeatedStop, stopKey } from '../../shared/repeated-stops.ts';
 import { toCancelInfo, toRunningItem } from '../../shared/work-item-row.ts';
 import type { InstanceStops } from './instance-stops.ts';
 import { applyTimeouts, type TimeoutParts } from './timeouts.ts';
@@ -25,7 +27,11 @@ const defaultCleanupMs = 300_000;
 
 /** The store parts that a cancel or terminate writes through. */
 export type StopStore = Pick<StoreAccess, 'newBatch'> &
-  Parameters<Changes['write']>[1] & { readonly audit: Audit; readonly stops: InstanceStops };
+  Parameters<Changes['write']>[1] & {
+    readonly audit: Audit;
+    readonly deletedStarts: DeletedStarts;
+    readonly stops: InstanceStops;
+  };
 
 type CancellationParts = TimeoutParts & {
   readonly definitions: Definitions;
@@ -98,6 +104,7 @@ export function requestCancels(
 interface StopTarget {
   readonly instanceId: string;
   readonly incarnation?: string;
+  readonly key?: string;
   readonly audit?: AuditEntry;
 }
 
@@ -122,7 +129,13 @@ async function stop<Request extends StopTarget>(
   const { instances } = batch;
   const ids = [...new Set(requests.map(({ instanceId }) => instanceId))];
   await scope.begin(instances.lock({ ids, parents }));
+  // After the lock: a first attempt that holds it has committed.
+  const repeatedKeys = await store.deletedStarts.findKeys(
+    scope.tx,
+    requests.flatMap((request) => stopKey(request) ?? []),
+  );
   const targets = requests.map((request) => {
+    if (repeatedKeys.has(stopKey(request) ?? '')) return undefined;
     const row = instances.find(request.instanceId);
     if (row === undefined) return undefined;
     // A request without an incarnation applies to the current instance with this id.
@@ -136,7 +149,15 @@ async function stop<Request extends StopTarget>(
   const changedBy = new Set(known.filter((_, index) => changed[index] === true));
   const steps = [...changedBy].map(({ audit }) => ({ entry: audit, counts: oneInstance }));
   await store.audit.record(scope.tx, steps, scope.now);
-  return targets.map((target): StopResult => {
+  const recorded = recordedStops([...changedBy], scope.now);
+  await store.deletedStarts.add(scope.tx, recorded, scope.now);
+  // A repeat can be in the batch of its first attempt.
+  const keys = new Set([...repeatedKeys, ...recorded.map(({ startKey }) => startKey)]);
+  return requests.map((request, index): StopResult => {
+    const target = targets[index];
+    const key = stopKey(request);
+    if (key !== undefined && keys.has(key))
+      return repeatedStop(instances.find(request.instanceId)?.status);
     if (target === undefined) return { found: false, changed: false, status: null };
     const status = instances.get(target.instanceKey)?.status ?? null;
     return { found: true, changed: changedBy.has(target), status };

@@ -29,7 +29,12 @@ export class DeletedStarts {
 
   /** Whether a start repeats one whose instance was deleted. Reads nothing for a start that is no repeat. */
   has(start: RepeatableStart): boolean {
-    return start.isRepeat === true && this.#has.get(deletedStartKey(start)) !== undefined;
+    return start.isRepeat === true && this.hasKey(deletedStartKey(start));
+  }
+
+  /** Whether a key was recorded. */
+  hasKey(startKey: string): boolean {
+    return this.#has.get(startKey) !== undefined;
   }
 
   /** Deletes the starts that no client repeats any more. */

@@ -6,6 +6,7 @@ import type {
 } from '../../contract/cancellation.ts';
 import type { AuditEntry } from '../../contract/management.ts';
 import { oneInstance } from '../../rules/audit-sums.ts';
+import type { DeletedStarts } from '../starts/deleted-starts.ts';
 import type { Audit } from '../tables/audit.ts';
 import type { FullRow, InstanceRows } from '../tables/instance-rows.ts';
 import type { WorkItems } from '../tables/work-items.ts';
@@ -13,11 +14,13 @@ import type { Definitions } from '../tables/definitions.ts';
 import type { InstanceStops } from './instance-stops.ts';
 import type { Scope } from '../batches/group-commit.ts';
 import { applyTimeouts, type TimeoutParts } from './timeouts.ts';
+import { recordedStops, repeatedStop, stopKey } from '../../shared/repeated-stops.ts';
 import { toCancelInfo, toRunningItem } from '../../shared/work-item-row.ts';
 
 /** The parts of the store that cancel and terminate. */
 interface CancellationParts extends TimeoutParts {
   readonly audit: Audit;
+  readonly deletedStarts: DeletedStarts;
   readonly definitions: Definitions;
   readonly instances: InstanceRows;
   readonly stops: InstanceStops;
@@ -28,6 +31,7 @@ interface CancellationParts extends TimeoutParts {
 interface StopTarget {
   readonly instanceId: string;
   readonly incarnation?: string;
+  readonly key?: string;
   readonly audit?: AuditEntry;
 }
 
@@ -39,14 +43,19 @@ export function createCancellationStore(store: CancellationParts): CancellationS
   /** Stops an instance, and reads its new status. */
   const stop = (
     { now }: Scope,
-    { instanceId, incarnation, audit }: StopTarget,
+    target: StopTarget,
     how: (row: FullRow) => boolean,
   ): StopResult => {
+    const { instanceId, incarnation, audit } = target;
     const row = store.instances.find(instanceId);
+    const startKey = stopKey(target);
+    if (startKey !== undefined && store.deletedStarts.hasKey(startKey))
+      return repeatedStop(row?.status);
     if (row === undefined || row.incarnation !== (incarnation ?? row.incarnation)) {
       return { found: false, changed: false, status: null };
     }
     const changed = how(row);
+    if (changed) store.deletedStarts.add(recordedStops([target], now), now);
     if (changed && audit !== undefined) {
       store.audit.record([{ entry: audit, counts: oneInstance }], now);
     }

@@ -1,0 +1,153 @@
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { orchestration, Perdure, silentLogger, task, type Client } from '../../src/index.ts';
+import { ProviderError } from '../../src/model/failures/errors.ts';
+import type { Provider } from '../../src/providers/contract/provider.ts';
+import { openSqlite } from '../../src/providers/sqlite/provider.ts';
+
+const collect = orchestration('collect', async (ctx) => {
+  const words: unknown[] = [];
+  for (let word = await ctx.waitFor('say'); word !== 'stop'; word = await ctx.waitFor('say'))
+    words.push(word);
+  return words;
+});
+const double = task('double', (_ctx, number: number) => Promise.resolve(number * 2));
+
+type Write = 'createInstances' | 'createTasks' | 'enqueueMessages' | 'requestCancel' | 'terminate';
+
+/** Loses the outcome of the next call of a method, before or after its commit. */
+async function open(method: Write, when: 'before' | 'after', meanwhile?: () => Promise<unknown>) {
+  const provider = await openSqlite({ path: ':memory:' });
+  const state = { calls: 0, isArmed: false };
+  const write = provider[method] as (...args: unknown[]) => Promise<unknown>;
+  const unsure: Provider = Object.assign(Object.create(provider) as Provider, {
+    async [method](...args: unknown[]) {
+      if (!state.isArmed) return write.apply(provider, args);
+      state.calls += 1;
+      if (state.calls > 1) return write.apply(provider, args);
+      if (when === 'after') await write.apply(provider, args);
+      await meanwhile?.();
+      throw new ProviderError({
+        operation: method,
+        message: 'The connection was lost.',
+        retryable: true,
+        outcomeUnknown: true,
+      });
+    },
+  });
+  const perdure = await Perdure.open(unsure, { logger: silentLogger });
+  onTestFinished(() => perdure.close());
+  return { client: perdure.client as Client, perdure, provider, state };
+}
+
+describe.each(['before', 'after'] as const)('an outcome lost %s the commit', (when) => {
+  it('start() creates one instance and returns created: true', async () => {
+    const { client, perdure, state } = await open('createInstances', when);
+    state.isArmed = true;
+    const handle = await client.start(collect, undefined, { id: 'one' });
+    expect([handle.id, handle.created, state.calls]).toEqual(['one', true, 2]);
+    expect((await client.start(collect, undefined, { id: 'one' })).created).toBe(false);
+    await perdure.startWorker({ orchestrations: [collect] });
+    await handle.raiseEvent('say', 'stop');
+    expect(await handle.result()).toEqual([]);
+  });
+
+  it('runTask() creates one run and returns created: true', async () => {
+    const { client, perdure, state } = await open('createTasks', when);
+    state.isArmed = true;
+    const run = await client.runTask(double, 4, { dedupeKey: 'k' });
+    expect([run.created, state.calls]).toEqual([true, 2]);
+    const again = await client.runTask(double, 4, { dedupeKey: 'k' });
+    expect([again.id, again.created]).toEqual([run.id, false]);
+    await perdure.startWorker({ tasks: [double] });
+    expect(await run.result()).toBe(8);
+    expect((await client.list()).items).toHaveLength(1);
+  });
+
+  it('runTasks() creates each run once', async () => {
+    const { client, state } = await open('createTasks', when);
+    await client.runTask(double, 0, { id: 'known' });
+    state.isArmed = true;
+    const runs = await client.runTasks([
+      { task: double, input: 1 },
+      { task: double, input: 0, options: { id: 'known' } },
+      { task: double, input: 2 },
+    ]);
+    expect(runs.map(({ created }) => created)).toEqual([true, false, true]);
+    expect((await client.list()).items).toHaveLength(3);
+  });
+
+  it('raiseEvent() raises one event', async () => {
+    const { client, perdure, state } = await open('enqueueMessages', when);
+    const handle = await client.start(collect);
+    state.isArmed = true;
+    await handle.raiseEvent('say', 'once');
+    expect(state.calls).toBe(2);
+    await handle.raiseEvent('say', 'twice');
+    await handle.raiseEvent('say', 'twice');
+    await handle.raiseEvent('say', 'stop');
+    await perdure.startWorker({ orchestrations: [collect] });
+    expect(await handle.result()).toEqual(['once', 'twice', 'twice']);
+  });
+
+  it.each(['cancel', 'terminate'] as const)('%s() returns changed: true', async (how) => {
+    const { client, state } = await open(how === 'cancel' ? 'requestCancel' : how, when);
+    const handle = await client.start(collect);
+    state.isArmed = true;
+    const status = how === 'cancel' ? 'canceled' : 'terminated';
+    expect(await handle[how]({ reason: 'enough' })).toEqual({ found: true, changed: true, status });
+    expect(state.calls).toBe(2);
+    expect(await handle[how]()).toMatchObject({ changed: false });
+    const audited = await handle[how]({ actor: 'ann' });
+    expect(audited.changed).toBe(false);
+  });
+});
+
+it('cancel() whose outcome is lost spares a retried, replaced or recreated run', async () => {
+  for (const next of ['retry', 'replace', 'recreate'] as const) {
+    let renew = async (): Promise<unknown> => undefined;
+    const { client, state } = await open('requestCancel', 'after', () => renew());
+    const start = () => client.start(collect, undefined, { id: 'one' });
+    await start();
+    renew = async () => {
+      if (next === 'retry') return client.retry('one', { from: 'start', input: 'again' });
+      if (next === 'replace') {
+        const settings = { id: 'one', onConflict: 'terminateExisting' } as const;
+        return client.start('collect', 'other', settings);
+      }
+      await client.deleteInstance('one');
+      return start();
+    };
+    state.isArmed = true;
+    expect(await client.cancel('one')).toMatchObject({ found: true, changed: true });
+    expect(state.calls).toBe(2);
+    expect(['pending', 'running']).toContain((await client.get('one'))?.status);
+  }
+});
+
+it('a call whose outcome is lost twice rejects with outcomeUnknown', async () => {
+  const { client, provider } = await open('terminate', 'after');
+  const lost = new ProviderError({
+    operation: 'requestCancel',
+    message: 'The connection was lost.',
+    retryable: true,
+    outcomeUnknown: true,
+  });
+  const unsure = Object.assign(Object.create(provider) as Provider, {
+    requestCancel: () => Promise.reject(lost),
+  });
+  const perdure = await Perdure.open(unsure, { logger: silentLogger });
+  const { id } = await client.start(collect);
+  await expect(perdure.client.cancel(id)).rejects.toMatchObject({ outcomeUnknown: true });
+});
+
+it('cancel() and terminate() with the key of an earlier call change nothing', async () => {
+  const { client } = await open('terminate', 'after');
+  await client.start(collect, undefined, { id: 'one' });
+  const changed = { found: true, changed: true };
+  expect(await client.cancel('one', { key: 'k' })).toMatchObject(changed);
+  await client.retry('one', { from: 'start', input: 'again' });
+  expect(await client.cancel('one', { key: 'k' })).toMatchObject(changed);
+  expect((await client.get('one'))?.status).not.toBe('canceled');
+  await expect(client.cancel('one', { key: '' })).rejects.toMatchObject({ code: 'INVALID_ID' });
+  await expect(client.terminate('one', { key: 7 as never })).rejects.toThrow();
+});
