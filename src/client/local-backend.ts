@@ -205,7 +205,8 @@ export class LocalBackend implements ClientBackend {
     if (result.kind !== 'created' && result.event !== undefined) {
       confirmRaised(id, call.event?.name ?? '', result.event);
     }
-    const created = result.kind === 'created' || (isRepeated && (await this.#hasCreated(instance, id)));
+    const created =
+      result.kind === 'created' || (isRepeated && (await this.#hasCreated(instance, id)));
     return { id, created };
   }
 
@@ -404,7 +405,10 @@ export class LocalBackend implements ClientBackend {
     return record === undefined || record.incarnation === incarnation;
   }
 
-  #toTaskRun(task: NewTask, result: CreateTaskResult | undefined): StartedRun | Promise<StartedRun> {
+  #toTaskRun(
+    task: NewTask,
+    result: CreateTaskResult | undefined,
+  ): StartedRun | Promise<StartedRun> {
     const run = toTaskRun(task, result);
     if (task.isRepeat !== true || run.created) return run;
     return this.#hasCreated(task, run.id).then((created) => ({ ...run, created }));

@@ -137,6 +137,7 @@ export function watchClaims(store: Provider): WatchedProvider {
     listExecutions: (params) => follow(store.listExecutions(params)),
     inspectTurn: (instanceId) => follow(store.inspectTurn(instanceId)),
     inspectInstances: (params) => follow(store.inspectInstances(params)),
+    findStoredTexts: (params) => follow(store.findStoredTexts(params)),
     readHeaders: (instanceKeys) => follow(store.readHeaders(instanceKeys)),
     requestUpdates: (requests) => follow(store.requestUpdates(requests)),
     readUpdates: (updates) => follow(store.readUpdates(updates)),

@@ -148,6 +148,6 @@ it('cancel() and terminate() with the key of an earlier call change nothing', as
   await client.retry('one', { from: 'start', input: 'again' });
   expect(await client.cancel('one', { key: 'k' })).toMatchObject(changed);
   expect((await client.get('one'))?.status).not.toBe('canceled');
-  await expect(client.cancel('one', { key: '' })).rejects.toMatchObject({ code: 'INVALID_ID' });
+  await expect(client.cancel('one', { key: '' })).rejects.toMatchObject({ code: 'INVALID_NAME' });
   await expect(client.terminate('one', { key: 7 as never })).rejects.toThrow();
 });

@@ -141,6 +141,98 @@ describe.each(storeKinds)('external payloads on %s', (kind) => {
     expect((await client.handle('reused').result()) as unknown[]).toHaveLength(3);
   });
 
+  it('a sweep deletes the payloads of pruned executions, also after a crash in between', async () => {
+    const { store, folder, options, perdure } = await open();
+    const rounds = orchestration(
+      'rounds',
+      async (ctx, { round }: { round: number; text: string }) => {
+        ctx.onUpdate('ask', { handle: () => `${large} reply ${round}` });
+        const text = await ctx.call(echo, `${large} ${round}`);
+        ctx.state.set(`key ${round % 2}`, `${text} state`);
+        ctx.setCustomStatus(`${text} status`);
+        await ctx.run('step', () => `${text} step`);
+        const word = await ctx.waitFor(go);
+        if (word.startsWith('next'))
+          await ctx.continueAsNew({ round: round + 1, text: `${word} input` });
+        return `${word} output`;
+      },
+    );
+    const worker = await perdure.startWorker({ orchestrations: [rounds], activities: [echo] });
+    const { client } = perdure;
+    const handle = await client.start(rounds, { round: 1, text: large }, { id: 'long' });
+    for (let round = 1; round <= 6; round += 1) {
+      await client.update('long', 'ask', undefined, { key: `u${round}` });
+      await expect.poll(async () => (await client.why('long')).waits[0]?.kind).toBe('event');
+      await client.raiseEvent('long', go, `next ${large}`);
+      await expect.poll(async () => (await client.get('long'))?.executionId).toBe(round + 1);
+    }
+    // Payloads that are only in queues: a work item, a buffered event, and a message while no worker runs.
+    await expect.poll(async () => (await client.why('long')).waits[0]?.kind).toBe('event');
+    await worker.stop();
+    await client.raiseEvent('long', go, `last ${large}`);
+    const before = (await filesIn(folder)).length;
+    expect(await perdure.sweepExternalPayloads({ graceMs: 0 })).toBe(0);
+    expect((await client.pruneExecutions('long', { keepLast: 1 })).executionsDeleted).toBe(6);
+    // The process ends before it deletes a file.
+    await perdure.close();
+    const later = await store.open(options);
+    expect(await later.sweepExternalPayloads()).toBe(0);
+    const deleted = await later.sweepExternalPayloads({ graceMs: 0 });
+    expect(deleted).toBeGreaterThan(30);
+    expect(await filesIn(folder)).toHaveLength(before - deleted);
+    expect(await later.sweepExternalPayloads({ graceMs: 0 })).toBe(0);
+    // What the instance still has is complete.
+    const now = later.client;
+    expect((await now.get('long'))?.customStatus).toBe(`${large} 7! status`);
+    const state = (await now.state('long')).map(({ value }) => value);
+    expect(state).toEqual([`${large} 7! state`, `${large} 6! state`]);
+    for (let round = 1; round <= 6; round += 1)
+      expect(await now.update('long', 'ask', undefined, { key: `u${round}` })).toBe(
+        `${large} reply ${round}`,
+      );
+    await later.startWorker({ orchestrations: [rounds], activities: [echo] });
+    expect(await now.handle('long').result()).toBe(`last ${large} output`);
+    for (const { event: one } of (await now.history('long')).items)
+      if ('payload' in one) expect(String(one.payload)).not.toContain('missing');
+    expect(handle.id).toBe('long');
+    // Each execution has less than 30 payloads.
+    expect((await filesIn(folder)).length).toBeLessThan(30);
+  });
+
+  it('retries and forks keep the payloads that they share with pruned executions', async () => {
+    const { folder, perdure } = await open();
+    const failing = orchestration('failing', async (ctx, text: string) => {
+      const answer = await ctx.call(echo, text);
+      await ctx.waitFor(go);
+      if ((await ctx.waitFor<string, string>(event('fate'))) === 'fail') throw new Error(answer);
+      return answer;
+    });
+    await perdure.startWorker({ orchestrations: [failing], activities: [echo] });
+    const { client } = perdure;
+    await client.start(failing, large, { id: 'one' });
+    await client.raiseEvent('one', go, large);
+    await client.raiseEvent('one', 'fate', 'fail');
+    await client.wait('one');
+    const { items } = await client.history('one');
+    await client.fork('one', { from: items.length - 1, id: 'fork' });
+    await client.retry('one', { from: 'failure' });
+    await client.raiseEvent('one', 'fate', 'fail').catch(() => undefined);
+    await client.wait('one');
+    await client.retry('one', { from: 'failure' });
+    await client.pruneExecutions('one', { keepLast: 1 });
+    expect(await perdure.sweepExternalPayloads({ graceMs: 0 })).toBeGreaterThan(0);
+    for (const id of ['one', 'fork']) {
+      const inputs = (await client.history(id)).items.map(({ event: one }) => JSON.stringify(one));
+      expect(inputs.join()).not.toContain('missing');
+      expect(inputs.join()).toContain(large);
+      await client.terminate(id);
+    }
+    await client.deleteInstance('fork');
+    await client.deleteInstance('one');
+    await perdure.sweepExternalPayloads({ graceMs: 0 });
+    expect(await filesIn(folder)).toEqual([]);
+  });
+
   it('a fork keeps the payloads of a deleted source whose id is used again', async () => {
     const { folder, perdure } = await open();
     await perdure.startWorker(definitions);

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { expect, it } from 'vitest';
+import { payloadColumns } from '../../src/providers/shared/payload-columns.ts';
 import { migrate } from '../../src/providers/sqlite/migrations/migrate.ts';
 
 it('a new database has the schema in schema.sql', async () => {
@@ -17,6 +18,54 @@ it('a new database has the schema in schema.sql', async () => {
     const dump = `${statements.join('\n\n')}\n`;
     // Update it with `npx vitest run test/sqlite/schema --update`.
     await expect(dump).toMatchFileSnapshot(join(import.meta.dirname, 'schema.sql'));
+  } finally {
+    db.close();
+  }
+});
+
+it('each text column of an instance is searched for external payloads, or has none', () => {
+  const without: Readonly<Record<string, string>> = {
+    instances: `status instance_id incarnation last_turn input_hash parent_instance_id cancellation cancel_reason
+      cancel_actor cancel_cause terminate_reason terminate_actor closing_reason paused_reason paused_actor forked_from
+      headers tags options dedupe_key on_fail on_fail_options`,
+    executions: 'status reason',
+    history: 'kind',
+    orchestrator_queue: 'kind',
+    instance_locks: 'lock_token blocked_build claimed_by',
+    worker_queue: 'lock_token claimed_by lane cancellation cancel_trigger cancel_reason options',
+    tombstones: 'lock_token',
+    jobs: 'name',
+    instance_tags: 'name value',
+    stream_chunks: 'source payload',
+    chunks: 'payload',
+    event_keys: 'event_key',
+    updates: 'update_key name input_hash outcome',
+    awakeables: 'token_hash answer_key',
+    instance_state: 'key',
+    dedupe_keys: 'dedupe_key',
+    run_lanes: 'lane',
+    start_keys: 'kind start_key request_key',
+    instance_places: 'lane',
+    // Searched by SQLite only: PostgreSQL keeps them in the rows.
+    large_payloads: 'payload',
+  };
+  const db = new Database(':memory:');
+  try {
+    migrate(db, 0);
+    const columns = db
+      .prepare<[], { readonly table: string; readonly name: string }>(
+        `SELECT tables.name AS "table", columns.name FROM sqlite_schema AS tables, pragma_table_info(tables.name) AS columns
+         WHERE tables.type = 'table' AND columns.type = 'TEXT' AND EXISTS (
+           SELECT 1 FROM pragma_table_info(tables.name) AS one WHERE one.name = 'instance_key')`,
+      )
+      .all();
+    const known = Object.entries<readonly string[]>(payloadColumns).concat(
+      Object.entries(without).map(([table, names]) => [table, names.split(/\s+/)]),
+    );
+    const names = known.flatMap(([table, list]) => list.map((name) => `${table}.${name}`));
+    expect(names.toSorted()).toEqual(
+      columns.map(({ table, name }) => `${table}.${name}`).toSorted(),
+    );
   } finally {
     db.close();
   }

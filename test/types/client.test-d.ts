@@ -58,7 +58,9 @@ void client.start(cleanUp, 'everything');
 void client.start(greet, 5);
 
 // For a plain name or an untyped definition, any input is accepted and the output is `unknown`.
-exactly<Promise<StartedHandle>>()(client.start('order', { whatever: 1 }, { id: 'o-1', version: '2' }));
+exactly<Promise<StartedHandle>>()(
+  client.start('order', { whatever: 1 }, { id: 'o-1', version: '2' }),
+);
 exactly<Promise<StartedHandle>>()(client.start('order'));
 exactly<Promise<StartedHandle>>()(client.start(anything, 5));
 const unknownResult = await (await client.start('order')).result();

@@ -62,12 +62,7 @@ export function readCancelOptions(options: CancelOptions | undefined): {
 
 /** Checks the arguments of a termination. */
 export function readTerminate(id: unknown, options: unknown): TerminateInstance {
-  const given = readFields(options, 'terminate()', [
-    'reason',
-    'actor',
-    'tree',
-    'key',
-  ] as const);
+  const given = readFields(options, 'terminate()', ['reason', 'actor', 'tree', 'key'] as const);
   return {
     instanceId: checkInstanceId(id),
     reason: given.reason === undefined ? 'terminated' : cleanReason(given.reason),

@@ -177,4 +177,18 @@ export interface InspectionStore {
   inspectInstances(
     params: InspectInstancesParams,
   ): Promise<readonly (InspectedInstance | undefined)[]>;
+
+  /**
+   * Finds the stored texts of an instance that contain a text: its payloads, failures and messages, in one snapshot.
+   *
+   * A provider must:
+   * - search the row, the histories, the failures of executions, the messages, the work, the replies to updates and the state
+   *   of the instance, and return each text as it is stored (inspect/finds-stored-texts)
+   * - compare literally and by case, and return nothing of other instances and pruned executions
+   *   (inspect/finds-texts-of-one-instance)
+   */
+  findStoredTexts(params: {
+    readonly instanceId: string;
+    readonly text: string;
+  }): Promise<readonly string[]>;
 }

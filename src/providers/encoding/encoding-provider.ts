@@ -355,6 +355,8 @@ export function encodingProvider(
     inspectInstance: async (params) =>
       decode(await inner.inspectInstance(params), optional(instanceDetails)),
     inspectTurn: (instanceId) => inner.inspectTurn(instanceId),
+    // As they are stored: the search is for what the codec or the external store has left there.
+    findStoredTexts: (params) => inner.findStoredTexts(params),
     inspectInstances: async (params) =>
       decode(await inner.inspectInstances(params), list(optional(inspectedInstance))),
     readEvents: async ({ headBytes, ...params }) => {

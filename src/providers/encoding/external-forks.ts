@@ -1,13 +1,12 @@
-import { readExternalKey } from '../../model/encoding/envelope.ts';
 import type { ExternalPayloadStore } from '../../model/encoding/external-store.ts';
 import { isPerdureError, type PerdureError } from '../../model/failures/errors.ts';
 import type { Provider } from '../contract/provider.ts';
 import type { ForkResult, InstanceFork } from '../contract/reruns.ts';
 import { putExternal } from './external-calls.ts';
 import { forkKey, ownerOf } from './external-keys.ts';
+import { externalKeysIn } from './external-references.ts';
 
 const pageSize = 1_000;
-const referencePattern = /~perdure2:[\w./-]+/g;
 
 /**
  * Creates forks. First marks the instances whose external payloads each fork refers to: the store copies events with their
@@ -59,8 +58,5 @@ async function markFork(
 
 /** The instances to whose payloads a stored text refers. */
 function ownersIn(text: string): readonly string[] {
-  return [...text.matchAll(referencePattern)].flatMap(([reference]) => {
-    const key = readExternalKey(reference);
-    return (key === undefined ? undefined : ownerOf(key)) ?? [];
-  });
+  return externalKeysIn(text).flatMap((key) => ownerOf(key) ?? []);
 }

@@ -30,6 +30,11 @@ export function forkPrefix(instanceId: string): string {
   return `${folderOf(instanceId)}/${forkMark}`;
 }
 
+/** Whether a key is that of a payload. */
+export function isPayloadKey(key: string): boolean {
+  return key.slice(key.lastIndexOf('/') + 1).startsWith(payloadMark);
+}
+
 /** Returns the instance of a payload or a mark. `undefined` for a key of another program. */
 export function ownerOf(key: string): string | undefined {
   const segments = key.split('/');

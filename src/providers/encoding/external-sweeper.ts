@@ -4,7 +4,7 @@ import type { Logger } from '../../model/logger.ts';
 import { PeriodicLoop } from '../../model/periodic-loop.ts';
 import { randomToken } from '../../model/values/random-id.ts';
 import type { Provider } from '../contract/provider.ts';
-import { sweepExternalPayloads } from './external-sweep.ts';
+import { SweptInstances, sweepExternalPayloads } from './external-sweep.ts';
 
 const intervalMs = 10 * 60_000;
 /** A sweep can take longer than its lease. */
@@ -29,6 +29,7 @@ export class ExternalSweeper {
     readonly store: ExternalPayloadStore;
   }) {
     const owner = randomToken();
+    const seen = new SweptInstances();
     this.#loop = new PeriodicLoop({
       clock,
       round: async () => {
@@ -39,7 +40,7 @@ export class ExternalSweeper {
           renewAt = clock.monotonic() + renewMs;
           return provider.takeLease({ name: leaseName, owner, leaseMs: intervalMs });
         };
-        const deleted = await sweepExternalPayloads(store, provider, { mayContinue });
+        const deleted = await sweepExternalPayloads(store, provider, { seen, mayContinue });
         if (deleted > 0) logger.debug({ deleted }, 'deleted external payloads');
         return intervalMs;
       },

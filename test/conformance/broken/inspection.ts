@@ -32,6 +32,28 @@ function withTurn(
 
 export const brokenInspection: readonly BrokenProvider[] = [
   {
+    fault: 'findStoredTexts() does not search work items',
+    rejectedBy: 'inspect/finds-stored-texts',
+    override: ({ provider }) => ({
+      findStoredTexts: async (params) =>
+        (await provider.findStoredTexts(params)).filter((text) => !text.includes('item')),
+    }),
+  },
+  {
+    fault: 'findStoredTexts() searches a pattern',
+    rejectedBy: 'inspect/finds-texts-of-one-instance',
+    override: ({ db }) => ({
+      findStoredTexts: async ({ instanceId, text }) =>
+        db
+          .prepare<[string, string], string>(
+            `SELECT payload FROM history JOIN instances USING (instance_key)
+             WHERE instance_id = ? AND payload LIKE '%' || ? || '%'`,
+          )
+          .pluck()
+          .all(instanceId, text),
+    }),
+  },
+  {
     fault: 'blocking an instance again keeps the details of the first reason',
     rejectedBy: 'blocked/details-belong-to-the-newest-reason',
     override: ({ provider }) => {

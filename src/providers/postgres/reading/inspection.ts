@@ -19,6 +19,7 @@ import type { Definitions } from '../tables/definitions.ts';
 import { nowSql } from '../driver/scope.ts';
 import type { InstanceRecords } from './instance-records.ts';
 import type { StoreAccess } from '../batches/store-access.ts';
+import { payloadColumns, textsOfInstance } from '../../shared/payload-columns.ts';
 import { toTurnState, type TurnStateRow } from '../../shared/turn-state-row.ts';
 import { itemKind, taskOperation, toCancelRecord } from '../../shared/work-item-row.ts';
 
@@ -52,6 +53,8 @@ export function createInspectionStore(
       store.read('inspectTurn', (tx) => store.inspection.turn(tx, instanceId, store.nowParameter)),
     inspectInstances: (params) =>
       store.read('inspectInstances', (tx) => store.inspection.many(tx, params, store.nowParameter)),
+    findStoredTexts: (params) =>
+      store.read('findStoredTexts', (tx) => store.inspection.find(tx, params)),
   };
 }
 
@@ -78,6 +81,15 @@ export class Inspection {
     this.#records = instanceRecords;
     this.#limitViews = limitViews;
     this.#statements = statements(schema);
+  }
+
+  /** The stored texts of an instance that contain a text. */
+  async find(
+    tx: Transaction,
+    params: { readonly instanceId: string; readonly text: string },
+  ): Promise<readonly string[]> {
+    const rows = await tx.query<{ readonly text: string }>(...this.#statements.find(params));
+    return rows.map(({ text }) => text);
   }
 
   async read(
@@ -238,6 +250,16 @@ function itemSource(schema: string, maxPending: string): string {
 
 function statements(schema: string) {
   return {
+    find: prepare(
+      'perdure_find_stored_texts',
+      { instanceId: one<string>('text'), text: one<string>('text') },
+      ({ instanceId, text }) =>
+        textsOfInstance(payloadColumns, {
+          prefix: `${schema}.`,
+          instanceKey: `(SELECT instance_key FROM ${schema}.instances WHERE instance_id = ${instanceId})`,
+          matches: (column) => `position(${text} IN ${column}) > 0`,
+        }),
+    ),
     // The input is in the first event of the execution, or in the start message before its first turn.
     selectInput: prepare(
       'perdure_select_input',

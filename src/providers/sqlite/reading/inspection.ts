@@ -17,6 +17,7 @@ import type { LimitReads } from '../limits/limit-reads.ts';
 import type { InstanceRecords } from './instance-records.ts';
 import { needsEvents } from '../../rules/inspection.ts';
 import type { StoreAccess } from '../batches/group-commit.ts';
+import { payloadColumns, textsOfInstance } from '../../shared/payload-columns.ts';
 import { toTurnState, type TurnStateRow } from '../../shared/turn-state-row.ts';
 import { itemKind, toCancelRecord } from '../../shared/work-item-row.ts';
 
@@ -52,6 +53,7 @@ export class Inspection {
   readonly #selectListed;
   readonly #selectEvents;
   readonly #selectTurn;
+  readonly #find;
 
   constructor(
     db: Database.Database,
@@ -99,6 +101,14 @@ export class Inspection {
       `SELECT kind, at, data, NULL AS payload FROM history WHERE instance_key = ? AND execution_id = ?
        ORDER BY event_id DESC LIMIT +?`,
     );
+    const tables = { ...payloadColumns, large_payloads: ['payload'] };
+    const instanceKey = '(SELECT instance_key FROM instances WHERE instance_id = :instanceId)';
+    const matches = (column: string) => `instr(${column}, :text) > 0`;
+    this.#find = db
+      .prepare<[{ instanceId: string; text: string }], string>(
+        textsOfInstance(tables, { prefix: '', instanceKey, matches }),
+      )
+      .pluck();
     this.#selectTurn = db.prepare<[string], TurnStateRow>(
       `SELECT history_length AS historyLength, closing_reason IS NOT NULL AS isClosing, next_at AS nextAt,
               held_until AS heldUntil, iif(has_begun = 0, lane, NULL) AS waitingKey, cleanup_at AS cleanupAt, claims, locked_until AS lockedUntil,
@@ -113,6 +123,11 @@ export class Inspection {
          LEFT JOIN sessions USING (session_key)
        WHERE instance_id = ?`,
     );
+  }
+
+  /** The stored texts of an instance that contain a text. */
+  find(params: { readonly instanceId: string; readonly text: string }): readonly string[] {
+    return this.#find.all(params);
   }
 
   read(instanceId: string, maxPending: number, now: number): InstanceDetails | undefined {
@@ -180,5 +195,6 @@ export function createInspectionStore(
       store.read('inspectTurn', () => store.inspection.turn(instanceId, store.now())),
     inspectInstances: (params) =>
       store.read('inspectInstances', () => store.inspection.many(params, store.now())),
+    findStoredTexts: (params) => store.read('findStoredTexts', () => store.inspection.find(params)),
   };
 }

@@ -41,11 +41,7 @@ const defaultCleanupMs = 300_000;
 /** Cancels and terminates instances, and lists running items. */
 export function createCancellationStore(store: CancellationParts): CancellationStore {
   /** Stops an instance, and reads its new status. */
-  const stop = (
-    { now }: Scope,
-    target: StopTarget,
-    how: (row: FullRow) => boolean,
-  ): StopResult => {
+  const stop = ({ now }: Scope, target: StopTarget, how: (row: FullRow) => boolean): StopResult => {
     const { instanceId, incarnation, audit } = target;
     const row = store.instances.find(instanceId);
     const startKey = stopKey(target);

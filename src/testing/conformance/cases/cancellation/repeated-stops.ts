@@ -18,7 +18,8 @@ export const repeatedStops: Capability = {
   cases: [
     {
       id: 'stop/a-repeat-changes-nothing',
-      title: 'requestCancel() with the key of an earlier request returns `changed` and changes nothing',
+      title:
+        'requestCancel() with the key of an earlier request returns `changed` and changes nothing',
       async run(store) {
         await store.begin('plain');
         await store.begin('held', { workItems: [workItem(1, { claimMs: lockMs })] });

@@ -7,7 +7,9 @@ import {
   type InstanceDetails,
 } from '../../../../providers/contract/inspection.ts';
 import type { Capability } from '../../conformance-case.ts';
-import { event, workItem } from '../../sample-data.ts';
+import { continued, prune } from '../../deletion-helpers.ts';
+import { expectCommitted } from '../../expectations.ts';
+import { event, startMessage, workItem } from '../../sample-data.ts';
 import { lockMs, type StoreUnderTest } from '../../store-under-test.ts';
 import { abandon, leaseMs, openSession, startJob } from '../../job-helpers.ts';
 import { createTask, startTask } from '../../task-helpers.ts';
@@ -44,6 +46,70 @@ export const inspection: Capability = {
         await store.create('a');
         assert.equal(await inspect(store, 'nobody'), undefined);
         assert.equal(await store.provider.inspectTurn('nobody'), undefined);
+      },
+    },
+    {
+      id: 'inspect/finds-stored-texts',
+      title:
+        'findStoredTexts() returns payloads, failures, messages, work, replies and state as stored',
+      async run(store) {
+        const mark = '~mark/';
+        const found = async (id: string) =>
+          (await store.provider.findStoredTexts({ instanceId: id, text: mark })).toSorted();
+        const failed = (text: string) => `{"name":"E","message":"${text}"}`;
+        await store.create('a', { start: { ...startMessage(), payload: `"${mark}start"` } });
+        assert.deepEqual(await found('a'), [`"${mark}start"`]);
+        const long = `"${mark}${'x'.repeat(5_000)}"`;
+        await store.commit(await store.claimOne(), {
+          events: [
+            { ...event('one'), payload: long },
+            { ...event('two'), data: `{"label":"${mark}data"}` },
+          ],
+          workItems: [{ ...workItem(1), payload: `"${mark}item"` }],
+          customStatus: `"${mark}status"`,
+          state: [{ key: 'k', payload: `"${mark}state"` }],
+        });
+        const item = await store.claimWorkOne();
+        await store.provider.retryWorkItems([
+          { lockToken: item.lockToken, delayMs: 1e6, failure: failed(`${mark}attempt`) },
+        ]);
+        await store.raise('a', 'queued');
+        assert.deepEqual(
+          await found('a'),
+          [
+            `"${mark}item"`,
+            `"${mark}state"`,
+            `"${mark}status"`,
+            long,
+            failed(`${mark}attempt`),
+            `{"label":"${mark}data"}`,
+          ].toSorted(),
+        );
+        await createTask(store, 't', { payload: `"${mark}input"` });
+        const run = await store.claimWorkOne();
+        expectCommitted(
+          await store.ackWork(run.lockToken, { kind: 'completed', payload: `"${mark}output"` }),
+        );
+        assert.deepEqual(await found('t'), [`"${mark}input"`, `"${mark}output"`]);
+      },
+    },
+    {
+      id: 'inspect/finds-texts-of-one-instance',
+      title:
+        'findStoredTexts() compares literally, and ignores other instances and pruned executions',
+      async run(store) {
+        const found = (id: string, text: string) =>
+          store.provider.findStoredTexts({ instanceId: id, text });
+        const payload = (text: string) => ({ ...event('x'), payload: text });
+        await store.begin('a', { events: [payload('"1%a_B"')], outcome: continued });
+        await store.commit(await store.claimOne(), { events: [payload('"2%a_B"')] });
+        await store.begin('b', { events: [payload('"3%a_B"')] });
+        assert.deepEqual(await found('a', '%a_'), ['"1%a_B"', '"2%a_B"']);
+        assert.deepEqual(await found('a', '%a_b'), []);
+        assert.deepEqual(await found('a', '%_'), []);
+        assert.deepEqual(await found('nobody', 'a'), []);
+        await prune(store, 'a', { keepLast: 1 });
+        assert.deepEqual(await found('a', '%a_'), ['"2%a_B"']);
       },
     },
     {
