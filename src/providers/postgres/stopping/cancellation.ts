@@ -128,11 +128,13 @@ async function stop<Request extends StopTarget>(
   const batch = store.newBatch(scope);
   const { instances } = batch;
   const ids = [...new Set(requests.map(({ instanceId }) => instanceId))];
-  await scope.begin(instances.lock({ ids, parents }));
-  // After the lock: a first attempt that holds it has committed.
-  const repeatedKeys = await store.deletedStarts.findKeys(
-    scope.tx,
-    requests.flatMap((request) => stopKey(request) ?? []),
+  // The keys are read after the lock: a first attempt that held it has committed.
+  const [, repeatedKeys] = await scope.begin(
+    instances.lock({ ids, parents }),
+    store.deletedStarts.findKeys(
+      scope.tx,
+      requests.flatMap((request) => stopKey(request) ?? []),
+    ),
   );
   const targets = requests.map((request) => {
     if (repeatedKeys.has(stopKey(request) ?? '')) return undefined;
@@ -148,9 +150,11 @@ async function stop<Request extends StopTarget>(
   await batch.changes.write(scope, store);
   const changedBy = new Set(known.filter((_, index) => changed[index] === true));
   const steps = [...changedBy].map(({ audit }) => ({ entry: audit, counts: oneInstance }));
-  await store.audit.record(scope.tx, steps, scope.now);
   const recorded = recordedStops([...changedBy], scope.now);
-  await store.deletedStarts.add(scope.tx, recorded, scope.now);
+  await Promise.all([
+    store.audit.record(scope.tx, steps, scope.now),
+    store.deletedStarts.add(scope.tx, recorded, scope.now),
+  ]);
   // A repeat can be in the batch of its first attempt.
   const keys = new Set([...repeatedKeys, ...recorded.map(({ startKey }) => startKey)]);
   return requests.map((request, index): StopResult => {
