@@ -185,7 +185,7 @@ describe.each(storeKinds)('external payloads on %s', (kind) => {
     const now = later.client;
     expect((await now.get('long'))?.customStatus).toBe(`${large} 7! status`);
     const state = (await now.state('long')).map(({ value }) => value);
-    expect(state).toEqual([`${large} 7! state`, `${large} 6! state`]);
+    expect(state).toEqual([`${large} 6! state`, `${large} 7! state`]);
     for (let round = 1; round <= 6; round += 1)
       expect(await now.update('long', 'ask', undefined, { key: `u${round}` })).toBe(
         `${large} reply ${round}`,

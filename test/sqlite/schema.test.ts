@@ -33,7 +33,6 @@ it('each text column of an instance is searched for external payloads, or has no
     orchestrator_queue: 'kind',
     instance_locks: 'lock_token blocked_build claimed_by',
     worker_queue: 'lock_token claimed_by lane cancellation cancel_trigger cancel_reason options',
-    tombstones: 'lock_token',
     jobs: 'name',
     instance_tags: 'name value',
     stream_chunks: 'source payload',

@@ -22,6 +22,7 @@ export const repeatedStops: Capability = {
         'requestCancel() with the key of an earlier request returns `changed` and changes nothing',
       async run(store) {
         await store.begin('plain');
+        await store.begin('both');
         await store.begin('held', { workItems: [workItem(1, { claimMs: lockMs })] });
         await store.begin('queued', { workItems: [workItem(1)] });
         for (const id of ['plain', 'held', 'queued']) {
@@ -35,7 +36,6 @@ export const repeatedStops: Capability = {
         assert.deepEqual(await cancel(store, 'task'), changed('canceling'));
         assert.deepEqual(await cancel(store, 'task'), changed('canceling'));
         // Both attempts in one batch.
-        await store.begin('both');
         const request = { instanceId: 'both', cleanupMs: 1_000, ...first };
         assert.deepEqual(await store.provider.requestCancel([request, request]), [
           changed('canceling'),
