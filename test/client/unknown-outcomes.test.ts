@@ -149,5 +149,7 @@ it('cancel() and terminate() with the key of an earlier call change nothing', as
   expect(await client.cancel('one', { key: 'k' })).toMatchObject(changed);
   expect((await client.get('one'))?.status).not.toBe('canceled');
   await expect(client.cancel('one', { key: '' })).rejects.toMatchObject({ code: 'INVALID_NAME' });
-  await expect(client.terminate('one', { key: 7 as never })).rejects.toThrow();
+  await expect(client.terminate('one', { key: 7 as never })).rejects.toMatchObject({
+    code: 'INVALID_NAME',
+  });
 });

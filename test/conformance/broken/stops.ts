@@ -104,7 +104,8 @@ export const brokenStops: readonly BrokenProvider[] = [
     fault: 'the key of a termination is ignored',
     rejectedBy: 'terminate/a-repeat-changes-nothing',
     override: ({ provider }) => ({
-      terminate: (requests) => provider.terminate(requests.map(({ key: _, ...rest }) => rest)),
+      terminate: (requests) =>
+        provider.terminate(requests.map(({ key: _ignored, ...request }) => request)),
     }),
   },
   {
