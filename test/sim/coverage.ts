@@ -80,6 +80,7 @@ const expected: Readonly<Record<string, readonly string[]>> = {
     'gracefulStop',
     'mixedBuilds',
     'groupCommit',
+    'badItem',
   ],
   weather: ['calm', 'storeWakes', 'connectionWakes', 'slowPaths', 'cold'],
   program: [
@@ -111,6 +112,9 @@ const expected: Readonly<Record<string, readonly string[]>> = {
     'session closed',
     'session drained',
     'retention',
+    'collector',
+    'task fragile',
+    'task skipped',
     'limited orchestration',
     'limited task',
   ],

@@ -90,4 +90,9 @@ export const regressionSeeds: readonly RegressionSeed[] = [
     seed: 1_011_602,
     found: 'a repeated start ran an instance again that had been canceled and deleted',
   },
+  {
+    seed: 65,
+    found:
+      'a read of the worker that the store could not serve cost an onFail handler its last attempt',
+  },
 ];
