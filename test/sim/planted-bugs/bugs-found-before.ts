@@ -127,7 +127,7 @@ export const earlierBugs: readonly EarlierBug[] = [
   },
   {
     bug: 'a start with a taken id and another input resolves',
-    plantedAs: ['a start with another input returns exists'],
+    outside: { reason: oneCall, test: 'test/engine/start-conflicts.test.ts' },
   },
   {
     bug: 'failures, blocked instances and unregistered work are not logged',
