@@ -42,7 +42,7 @@ export class ItemCheck {
   readonly #hasSteps: boolean;
   readonly #items = new Map<string, ItemState>();
   readonly #itemOf = new Map<string, ItemState>();
-  /** By incarnation. */
+  /** By execution: a retry after a terminate begins with no claim. */
   readonly #instances = new Map<string, InstanceState>();
   readonly #ids = new Map<string, string>();
   readonly #instanceOf = new Map<string, InstanceState>();
@@ -142,8 +142,9 @@ export class ItemCheck {
     for (const one of result) {
       const { instanceId, incarnation, executionId, lockToken } = one;
       const key = `${instanceId}/${incarnation}`;
-      const state = this.#instances.get(incarnation) ?? { claims: 0, dueAt: 0 };
-      this.#instances.set(incarnation, state);
+      const execution = `${incarnation}/${executionId}`;
+      const state = this.#instances.get(execution) ?? { claims: 0, dueAt: 0 };
+      this.#instances.set(execution, state);
       this.#ids.set(incarnation, instanceId);
       this.#instanceOf.set(lockToken, state);
       this.#executionOf.set(lockToken, `${key}/${executionId}`);
@@ -184,7 +185,7 @@ export class ItemCheck {
       if (acked?.ok !== true) continue;
       const id = instanceId ?? this.#ids.get(incarnation);
       this.#claimed(`${id}/${incarnation}/${executionId}`, acked.claimed);
-      const state = this.#instances.get(incarnation);
+      const state = this.#instances.get(`${incarnation}/${executionId}`);
       if (state !== undefined) Object.assign(state, { claims: 0, dueAt: 0 });
     }
   }
