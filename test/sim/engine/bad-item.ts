@@ -22,10 +22,18 @@ export function sendBadItem(world: World, store: Provider, number: number): void
   const id = `bad${number}`;
   const instance = newInstance(id);
   const start = { ...instance.start, data: {} as never };
-  store.createInstances([{ ...instance, start }]).then(
-    ([result]) => {
-      if (result?.kind !== 'refused') world.violate(`the store accepted ${id}`);
-    },
-    (error: unknown) => world.violate(`${id} fails its call: ${String(error)}`),
-  );
+  void expectRefusal(world, id, store.createInstances([{ ...instance, start }]));
+}
+
+async function expectRefusal(
+  world: World,
+  id: string,
+  created: ReturnType<Provider['createInstances']>,
+): Promise<void> {
+  try {
+    const [result] = await created;
+    if (result?.kind !== 'refused') world.violate(`the store accepted ${id}`);
+  } catch (error) {
+    world.violate(`${id} fails its call: ${String(error)}`);
+  }
 }
