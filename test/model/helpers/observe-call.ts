@@ -24,19 +24,23 @@ export function observeCall(model: ReferenceModel, call: StoreCall, now: number)
       return;
 
     case 'enqueueMessages':
-      for (const [{ instanceId, message }, result] of pairs(call.args[0], call.result)) {
+      for (const [{ instanceId, message, key }, result] of pairs(call.args[0], call.result)) {
         const instance = model.instances.get(instanceId);
+        const isRepeated = key !== undefined && instance?.eventKeys.has(key) === true;
         const expected =
           instance === undefined
             ? 'missing'
-            : isTerminal(instance.status) || instance.closing
-              ? 'over'
-              : 'enqueued';
+            : isRepeated
+              ? 'repeated'
+              : isTerminal(instance.status) || instance.closing
+                ? 'over'
+                : 'enqueued';
         model.expect(
           result === expected,
           `a message to ${instanceId} is ${result}, not ${expected}`,
         );
         if (result !== 'enqueued' || instance === undefined) continue;
+        if (key !== undefined) instance.eventKeys.add(key);
         if (message.kind === 'eventRaised') {
           model.deliver(instance, { kind: 'event', execution: null, operation: null });
         }
@@ -45,15 +49,16 @@ export function observeCall(model: ReferenceModel, call: StoreCall, now: number)
 
     case 'requestCancel':
       for (const [request, result] of pairs(call.args[0], call.result)) {
-        const expected = model.cancel(request);
+        const expected = model.once(request, () => model.cancel(request));
         const what = `cancel of ${request.instanceId} returned ${JSON.stringify(result)}`;
         model.expect(isDeepStrictEqual(result, expected), what);
       }
       return;
 
     case 'terminate':
-      for (const [{ instanceId, reason, tree }, result] of pairs(call.args[0], call.result)) {
-        const expected = model.terminate(instanceId, reason, tree);
+      for (const [request, result] of pairs(call.args[0], call.result)) {
+        const { instanceId, reason, tree } = request;
+        const expected = model.once(request, () => model.terminate(instanceId, reason, tree));
         const what = `terminate of ${instanceId} returned ${JSON.stringify(result)}, not ${JSON.stringify(expected)}`;
         model.expect(isDeepStrictEqual(result, expected), what);
       }

@@ -103,6 +103,8 @@ export interface ModelInstance {
   from: number;
   kept: number;
   delivered: Delivered[];
+  /** The keys of its events. */
+  readonly eventKeys: Set<string>;
   /** How many of these the last claim returned. */
   claimed: number;
   readonly turns: CommittedTurn[];
@@ -142,6 +144,8 @@ export class ReferenceModel {
   readonly gone = new Set<string>();
   /** The lock tokens of deleted items and instances. */
   readonly deletedClaims = new Map<string, DeletedClaim>();
+  /** Ids and keys of the requests that stopped an instance. */
+  readonly #stopKeys = new Set<string>();
   readonly #now: () => number;
   readonly #violate: (what: string) => void;
 
@@ -182,6 +186,20 @@ export class ReferenceModel {
       }
     }
     return { found: true, changed, status: instance.status };
+  }
+
+  /** Applies a cancel or a termination, unless one with its key changed the instance before. Returns the expected result. */
+  once(
+    { instanceId, key }: Pick<CancelInstance, 'instanceId' | 'key'>,
+    stop: () => StopResult,
+  ): StopResult {
+    const place = JSON.stringify([instanceId, key]);
+    if (this.#stopKeys.has(place)) {
+      return { found: true, changed: true, status: this.instances.get(instanceId)?.status ?? null };
+    }
+    const result = stop();
+    if (key !== undefined && result.changed) this.#stopKeys.add(place);
+    return result;
   }
 
   /** Pauses or resumes an instance. Returns the expected result. */
@@ -454,6 +472,7 @@ export class ReferenceModel {
       from: 1,
       kept: 0,
       delivered: [],
+      eventKeys: new Set(),
       claimed: 0,
       turns: [],
       eventsOfStore: [],
