@@ -49,9 +49,10 @@ function inOrder(trace: readonly string[]): {
   };
 }
 
-/** Tokens, ids and times differ in every run. */
+/** Tokens, keys, ids and times differ in every run. */
 function withoutNames(line: string): string {
   return line
+    .replaceAll(/\bkey:[~\w-]+/g, 'key')
     .replaceAll(/\d+\.[\w-]{22}/g, 'token')
     .replaceAll(/w\d+-/g, '')
     .replaceAll(/\b1\d{12}\b/g, 'time');

@@ -15,6 +15,11 @@ export const regressionSeeds: readonly RegressionSeed[] = [
       'a claim made while a renewal had no response was neither renewed nor ended by its worker',
   },
   {
+    seed: 118,
+    found:
+      'a turn failed because the steps of an earlier claim had evicted its instance, and the instance was blocked',
+  },
+  {
     seed: 1303,
     decisions: [
       'start:t0#1',

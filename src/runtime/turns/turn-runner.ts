@@ -111,13 +111,15 @@ export class TurnRunner {
     const results: ClaimResult[] = [];
     for (const [index, item] of items.entries()) {
       const instance = warm[index];
-      if (isHeld(item.lockToken)) {
+      // Its steps may have lost an earlier claim while the histories were read. The next claim replays it.
+      const isEvicted = instance?.isEvicted === true;
+      if (isHeld(item.lockToken) && !isEvicted) {
         const history = histories.get(item.instanceKey) ?? [];
         const trace = traces?.get(item.instanceKey);
         results.push(await this.#runOne(item, instance, { history, trace }));
       } else {
         if (instance !== undefined) this.#params.release(instance);
-        results.push(releaseExpired(item.lockToken));
+        results.push(handBack(item.lockToken));
       }
     }
     return results;
@@ -408,8 +410,8 @@ function retryLater(lockToken: string): ReleasedClaim {
   };
 }
 
-/** Releases a claim whose lease expired before its turn started. */
-function releaseExpired(lockToken: string): ReleasedClaim {
+/** Releases a claim whose turn did not start, because its lease expired or its instance was evicted. */
+function handBack(lockToken: string): ReleasedClaim {
   return {
     kind: 'abandon',
     abandon: { lockToken, delayMs: 0, giveBackClaim: true, evenIfExpired: true },
