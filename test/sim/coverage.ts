@@ -80,7 +80,6 @@ const expected: Readonly<Record<string, readonly string[]>> = {
     'gracefulStop',
     'mixedBuilds',
     'groupCommit',
-    'badItem',
   ],
   weather: ['calm', 'storeWakes', 'connectionWakes', 'slowPaths', 'cold'],
   program: [
@@ -112,9 +111,6 @@ const expected: Readonly<Record<string, readonly string[]>> = {
     'session closed',
     'session drained',
     'retention',
-    'collector',
-    'task fragile',
-    'task skipped',
     'limited orchestration',
     'limited task',
   ],

@@ -21,8 +21,7 @@ function autocommitting({ db }: Intact): StoreTransaction {
   return {
     query: async (text: string, values: readonly unknown[] = []) => {
       const statement = db.prepare<unknown[], never>(text);
-      const named = Object.fromEntries(values.map((value, index) => [index + 1, value]));
-      const bound = values.length > 0 ? [named] : [];
+      const bound = values.length > 0 ? [{ 1: values[0] }] : [];
       if (statement.reader) {
         const rows = statement.all(...bound);
         return { rows, rowCount: rows.length };

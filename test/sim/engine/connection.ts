@@ -3,7 +3,6 @@ import { StoreClock } from '../../../src/providers/postgres/driver/store-clock.t
 import type { Topic } from '../../../src/providers/shared/effects.ts';
 import type { Hint, Provider } from '../../../src/providers/contract/provider.ts';
 import type { TransactRequest } from '../../../src/providers/contract/transactional.ts';
-import { joined, sendBadItem } from './bad-item.ts';
 import type { SimProcess, World } from './scheduler.ts';
 import { callAs, takeDue } from './store-hooks.ts';
 import type { Fault, Weather } from './weather.ts';
@@ -183,8 +182,6 @@ export class Network {
             }),
           (error: Error) => answer(() => respond(`${method} ${error.name}`, () => reject(error))),
         );
-        if (joined.has(method) && this.fault('badItem', 'store'))
-          sendBadItem(world, this.#store, order);
       };
       const delayMs = Math.max(0, process.at - world.now) + this.#latency(where);
       world.add(world.store, `${process.name} ${method}`, commit, delayMs);
