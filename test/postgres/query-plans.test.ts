@@ -37,6 +37,7 @@ interface PlanNode {
 
 // Together, these cases send almost every statement of the provider; `sendTheRest` sends the others.
 const cases: readonly string[] = [
+  'inspect/finds-stored-texts',
   'timeout/cancels-when-it-has-passed',
   'timeout/starts-again-with-a-retry',
   'start-delay/waits-for-its-time',

@@ -385,7 +385,7 @@ describe('a token restricted to definitions', () => {
     const { send, perdure } = await openBoth();
     const { client } = perdure;
     const started = await send('startInstance', { body: { name: 'hello', id: 'h' } }, mine);
-    expect(started.json).toEqual({ id: 'h' });
+    expect(started.json).toEqual({ id: 'h', created: true });
     expect((await send('getInstance', { params: { id: 'mine' } }, mine)).json).toMatchObject({
       name: 'waits',
     });

@@ -12,9 +12,7 @@ describeServer('routes', (open) => {
     const { ask } = await openServer();
     expect(
       await ask('startInstance', { body: { name: 'hello', input: 'World', id: 'a' } }),
-    ).toEqual({
-      id: 'a',
-    });
+    ).toEqual({ id: 'a', created: true });
     const params = { id: 'a' };
     const { over, instance } = await ask('waitForInstance', { params, query: {} });
     expect({ over, instance }).toMatchObject({

@@ -5,6 +5,8 @@ export const notFoundByKind: readonly NotFound[] = [
   {
     reason: 'Reads for operators. No worker or client acts on them.',
     faults: [
+      'findStoredTexts() does not search work items',
+      'findStoredTexts() searches a pattern',
       'a batch of another writer with the same number is ignored',
       'a batch overwrites the counts of others',
       'a batch without depths removes them',

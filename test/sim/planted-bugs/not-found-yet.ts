@@ -5,6 +5,15 @@ export const notFoundYet: readonly NotFound[] = [
   {
     reason: 'An interleaving could show it, but no search has found it.',
     faults: [
+      'the key of a cancel request is ignored',
+      'the key of a cancel request is forgotten with its instance',
+      'the key of a cancel request counts for every instance',
+      'a cancel request without effect takes its key',
+      'the key of a termination is ignored',
+      'a replaced instance begins a new stream',
+      'a replacement begins although no place is free',
+      'a retried instance begins although no place is free',
+      'a canceled instance waits for a place',
       '`maxWaitMs` is ignored',
       'a backfill repeats a tick that already ran',
       'a batch takes more runs than it has places',
