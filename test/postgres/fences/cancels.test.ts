@@ -82,6 +82,7 @@ function requestOf(instanceKey: number): CancelInstance {
     reason: 'asked',
     actor: null,
     cleanupMs: 10,
+    key: `key ${instanceKey}`,
   };
 }
 
@@ -213,8 +214,13 @@ describePath({
     },
     {
       demands: 'all checks before the clean-up is limited',
-      find: new RegExp(String.raw`(?<=0 FROM asked )${ok}`),
+      find: new RegExp(String.raw`(?<=, 0 FROM asked )${ok}`),
       replace: '',
+    },
+    {
+      demands: 'all checks before a key is recorded',
+      find: new RegExp(String.raw`${ok}(?= AND stop_key)`),
+      replace: 'WHERE TRUE',
     },
   ],
   selections: [
@@ -234,6 +240,7 @@ describePath({
       find: /WHERE ok(?=\s+\))/,
       because: 'rolls back a write that lost a race; see the statement',
     },
+    { find: /stop_key IS NOT NULL/, because: 'a request without a key is not recorded' },
     { find: /ON flagged\.place = asked\.place/, because: 'joins the flagged items' },
   ],
 });

@@ -99,17 +99,22 @@ export async function runTrials(
 ): Promise<TrialReport> {
   const before = await snapshot(query);
   const committed = new Set<number>();
+  const recording = new Set<number>();
   const errors: string[] = [];
+  let keys = await countKeys(query);
   for (const [index, { title, run }] of trials.entries()) {
     try {
       if ((await run()) !== undefined) committed.add(index);
+      const keysAfter = await countKeys(query);
+      if (keysAfter !== keys) recording.add(index);
+      keys = keysAfter;
     } catch (error) {
       errors.push(`${title}: ${String(error)}`);
     }
   }
   const after = await snapshot(query);
   const breaches = trials.flatMap(({ title, isAllowed }, index) => {
-    const hasChanged = before.get(index) !== after.get(index);
+    const hasChanged = before.get(index) !== after.get(index) || recording.has(index);
     if (committed.has(index)) return isAllowed && hasChanged ? [] : [`${title}: committed`];
     return hasChanged ? [`${title}: written without a commit`] : [];
   });
@@ -117,7 +122,13 @@ export async function runTrials(
   return { committed: committed.size, forbidden: forbidden.length, breaches, errors };
 }
 
-/** All rows as text, by trial. */
+/** The number of recorded request keys. They are hashes, which name no trial. */
+async function countKeys(query: PathDatabase['query']): Promise<number> {
+  const [row] = await query<{ count: number }>(`SELECT count(*)::int AS count FROM deleted_starts`);
+  return row?.count ?? 0;
+}
+
+/** All other rows as text, by trial. */
 async function snapshot(query: PathDatabase['query']): Promise<ReadonlyMap<number, string>> {
   const tables = ['instances', 'instance_locks', 'orchestrator_queue', 'worker_queue', 'history'];
   const texts = tables.map((table) => `SELECT instance_key, one::text FROM ${table} AS one`);
