@@ -41,7 +41,7 @@ function extended(schema: z.ZodType, fields: Readonly<Record<string, z.ZodType>>
 
 const stopped = { found: z.boolean(), changed: z.boolean(), status: status.nullable() };
 const paused = { ...stopped, paused: z.boolean() };
-const started = z.strictObject({ id: z.string(), created: z.boolean().exactOptional() });
+const started = z.strictObject({ id: z.string(), created: z.boolean() });
 const ended = z.strictObject({
   id: z.string(),
   status,

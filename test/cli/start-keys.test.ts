@@ -40,8 +40,7 @@ describe.each(['store', 'server'] as const)('over a %s', (target) => {
       return result.json as Started;
     };
 
-    const existing = ({ id }: Started): Started =>
-      kind === 'task' ? { id, created: false } : { id };
+    const existing = ({ id }: Started): Started => ({ id, created: false });
 
     it('--key and --weight give the run a key and its share', async () => {
       const { limits } = opened.perdure.client;

@@ -105,8 +105,7 @@ export async function run(call: Call): Promise<ExitCode> {
     if (!json) terminal.stderr.write(`${idFor(terminal.stderr, id)}\n`);
     return waitForResult({ client, id, call, timeout: options.text('timeout') });
   }
-  const created = 'created' in started ? { created: started.created } : {};
-  if (json) writeJson(terminal.stdout, { id, ...created });
+  if (json) writeJson(terminal.stdout, { id, created: started.created });
   else terminal.stdout.write(`${idFor(terminal.stdout, id)}\n`);
   const warning = await missingDefinition(client, { name, isTask });
   if (warning !== undefined)
