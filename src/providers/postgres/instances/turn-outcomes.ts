@@ -2,8 +2,7 @@ import { queueKey } from '../../rules/pauses.ts';
 import { customStatusVersions, mayHaveMessages } from '../../rules/turns.ts';
 import type { Turn, TurnOutcome } from '../../contract/turn.ts';
 import type { Batch } from '../batches/batch.ts';
-import type { InstanceRow, TurnRow } from '../tables/instance-rows.ts';
-import { ownOutput } from '../tables/outputs.ts';
+import { ownOutput, type InstanceRow, type TurnRow } from '../tables/instance-rows.ts';
 import type { Scope } from '../driver/scope.ts';
 import type { NamedKeys, TurnCommit } from './turns.ts';
 

@@ -2,7 +2,7 @@ import type { InstanceStatus } from '../../../model/status.ts';
 import type { AbandonedResult, JobBinding, JobKey, JobRecord } from '../../contract/sessions.ts';
 import { keys, one, prepare, rowsOf, strings, rowIdOf } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
-import { outputOf } from '../tables/outputs.ts';
+import { outputOf } from '../tables/instance-rows.ts';
 import { RunState } from '../tables/task-rows.ts';
 import { nowSql } from '../driver/scope.ts';
 

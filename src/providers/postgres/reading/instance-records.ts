@@ -17,7 +17,7 @@ import { toListResult } from '../../rules/listing.ts';
 import { keys, one, prepare, strings } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
 import type { Definitions } from '../tables/definitions.ts';
-import { outputOf } from '../tables/outputs.ts';
+import { outputOf } from '../tables/instance-rows.ts';
 import { RunState } from '../tables/task-rows.ts';
 import type { InstanceList } from './instance-list.ts';
 

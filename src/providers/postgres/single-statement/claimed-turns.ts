@@ -10,8 +10,7 @@ import { undefinedIfRefused } from '../driver/postgres-errors.ts';
 import { nowSql } from '../driver/scope.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import type { EventRow } from '../tables/history.ts';
-import { listEnd, removeLive } from '../tables/instance-rows.ts';
-import { ownOutput } from '../tables/outputs.ts';
+import { listEnd, ownOutput, removeLive } from '../tables/instance-rows.ts';
 import { hasPausedDefinitions } from '../tables/pause-rows.ts';
 import {
   limitedAmong,

@@ -10,10 +10,9 @@ import { undefinedIfRefused } from '../driver/postgres-errors.ts';
 import { nowSql } from '../driver/scope.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import { PauseChecks, type PauseCheck } from '../tables/pause-checks.ts';
-import { listEnd, removeLive } from '../tables/instance-rows.ts';
+import { listEnd, ownOutput, removeLive } from '../tables/instance-rows.ts';
 import { hasPausedDefinitions, isAnyPaused } from '../tables/pause-rows.ts';
 import { eventRows, type EventRow } from '../tables/history.ts';
-import { ownOutput } from '../tables/outputs.ts';
 import {
   freesPlace,
   limitedAmong,
