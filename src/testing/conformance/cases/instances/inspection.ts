@@ -107,7 +107,7 @@ export const inspection: Capability = {
         assert.deepEqual(await found('a', '%a_'), ['"1%a_B"', '"2%a_B"']);
         assert.deepEqual(await found('a', '%a_b'), []);
         assert.deepEqual(await found('a', '%_'), []);
-        assert.deepEqual(await found('nobody', 'a'), []);
+        assert.deepEqual(await found('missing', 'a'), []);
         await prune(store, 'a', { keepLast: 1 });
         assert.deepEqual(await found('a', '%a_'), ['"2%a_B"']);
       },
