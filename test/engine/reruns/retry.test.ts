@@ -253,7 +253,12 @@ describeEngine(
       const waits = orchestration('waits', (ctx) => ctx.waitFor('never'));
       const fails = orchestration('fails', () => Promise.reject(new Error('fails')));
       const parent = orchestration('parent', (ctx) => ctx.child(fails, undefined, { id: 'child' }));
-      await startWorker({ orchestrations: [done, waits, fails, parent] });
+      // A retried execution that failed again could be retried again.
+      const waitsOnRetry = orchestration('waitsOnRetry', (ctx) => {
+        if (ctx.executionId === 1) throw new Error('fails once');
+        return ctx.waitFor('never');
+      });
+      await startWorker({ orchestrations: [done, waits, fails, parent, waitsOnRetry] });
       await (await client.start(done, undefined, { id: 'done' })).result();
       await client.start(waits, undefined, { id: 'waits' });
       await (
@@ -274,10 +279,16 @@ describeEngine(
       expect(await codeOf(client.retry('parent', { from: 'end' } as never))).toBe('INVALID_OPTION');
       expect(await codeOf(client.retry('parent', { from, input: 1 }))).toBe('INVALID_OPTION');
       expect(await client.get('done')).toMatchObject({ status: 'completed', executionId: 1 });
+      const once = await client.start(waitsOnRetry, undefined, { id: 'once' });
+      await expect(once.result()).rejects.toThrow('fails once');
       const racing = await Promise.all(
-        [1, 2, 3].map(() => codeOf(client.retry('parent', { from: 'start' }))),
+        [1, 2, 3].map(() => codeOf(client.retry('once', { from: 'start' }))),
       );
-      expect(racing.filter((code) => code === 'resolved')).toHaveLength(1);
+      expect(racing.toSorted()).toEqual([
+        'INSTANCE_STILL_RUNNING',
+        'INSTANCE_STILL_RUNNING',
+        'resolved',
+      ]);
     });
 
     it('a fork continues a copy and leaves its live original unchanged', async () => {
