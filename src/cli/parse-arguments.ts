@@ -136,8 +136,14 @@ function groupWord(path: readonly string[], commands: readonly Command[]): strin
 function unknownCommand(path: readonly string[], commands: readonly Command[]): CliError {
   const [first = '', second] = path;
   const inGroup = commands.filter(({ name }) => name.startsWith(`${first} `));
+  const seconds = inGroup.map(({ name }) => name.slice(first.length + 1));
+  if (inGroup.length > 0 && second === undefined) {
+    return usage(
+      `Missing command after \`perdure ${first}\`.`,
+      `Commands of \`${first}\`: ${seconds.join(', ')}.`,
+    );
+  }
   if (inGroup.length > 0 && second !== undefined) {
-    const seconds = inGroup.map(({ name }) => name.slice(first.length + 1));
     const near = closestName(second, seconds);
     return usage(
       `Unknown command ${JSON.stringify(`${first} ${second}`)}.${near === undefined ? '' : ` Did you mean \`perdure ${first} ${near}\`?`}`,

@@ -91,18 +91,18 @@ async function report(
   const { idArgument } = await import('./text/shell-line.ts');
   const { withTarget } = await import('./text/with-target.ts');
   const reported = reportOf(error);
+  const id = call?.operands[0];
+  const withId = reported.next?.replaceAll('<id>', () =>
+    id === undefined ? '<id>' : idArgument(id),
+  );
+  const next = withId === undefined || call === undefined ? withId : withTarget(withId, call);
   if (isJson) {
-    stderr.write(`${cleanJson(JSON.stringify({ error: reported }))}\n`);
+    const error = { ...reported, ...(next !== undefined && { next }) };
+    stderr.write(`${cleanJson(JSON.stringify({ error }))}\n`);
     return reported.exitCode;
   }
   const label = reported.exitCode === 130 ? '' : `${stderr.style('red', 'error:')} `;
   stderr.write(`${label}${clean(reported.message)}\n`);
-  if (reported.next !== undefined) {
-    const id = call?.operands[0];
-    const next = reported.next.replaceAll('<id>', () =>
-      id === undefined ? '<id>' : idArgument(id),
-    );
-    stderr.write(`${clean(call === undefined ? next : withTarget(next, call))}\n`);
-  }
+  if (next !== undefined) stderr.write(`${clean(next)}\n`);
   return reported.exitCode;
 }

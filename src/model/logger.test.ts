@@ -35,6 +35,18 @@ it('writes an error with its cause, and the stack frames of the cause below', ()
   ]);
 });
 
+it('escapes characters that a terminal executes or that reorder text', () => {
+  const error = Object.assign(new Error('a\u009B31mb\u202E'), {
+    stack: 'x\n    at \u001B[2Jf (g:1)',
+  });
+  expect(written(() => consoleLogger.error({ error }, 'failed'))).toEqual([
+    [
+      String.raw`perdure error: failed { error: "Error: a\u009b31mb\u202e" }` +
+        String.raw`\n    at \u001b[2Jf (g:1)`.replace(String.raw`\n`, '\n'),
+    ],
+  ]);
+});
+
 it('never throws for hostile fields', () => {
   const cycle: Record<string, unknown> = {};
   cycle['self'] = cycle;

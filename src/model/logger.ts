@@ -1,3 +1,5 @@
+import { escapeUnsafe } from './values/unsafe-characters.ts';
+
 /** Receives log lines. `console` and pino loggers implement it. */
 export interface Logger {
   debug(fields: object, message: string): void;
@@ -39,7 +41,8 @@ function formatLine(level: string, fields: object, message: string): string {
     .filter(([, value]) => value !== undefined)
     .map(([key, value]) => `${key}: ${formatValue(value)}`);
   const line = `perdure ${level}: ${message}${shown.length === 0 ? '' : ` { ${shown.join(', ')} }`}`;
-  return line + framesOf((fields as { readonly error?: unknown }).error);
+  // An error message may have escape sequences of a terminal.
+  return escapeUnsafe(line + framesOf((fields as { readonly error?: unknown }).error));
 }
 
 function formatValue(value: unknown): string {

@@ -52,7 +52,9 @@ describe.each(['store', 'server'] as const)('over a %s', (kind) => {
     const { client } = opened.perdure;
     const name = `limited-${kind}`;
     const unknown = await cli.run(['limits', 'set', name, '--global', '3']);
-    expect(unknown).toMatchObject({ code: 2, stderr: expect.stringContaining('{ kind, name }') });
+    expect(unknown).toMatchObject({ code: 3, stderr: expect.stringContaining('pass --kind') });
+    const reset = await cli.run(['limits', 'reset', `no-${name}`]);
+    expect(reset).toMatchObject({ code: 3, stderr: expect.stringContaining('pass --kind') });
     const argv = ['limits', 'set', name, '--kind', 'task', '--global', '3', '--per-key', '1'];
     const set = await cli.json([...argv, '--rate', '100/1m', '--rate-per-key', '--burst', '5']);
     const rate = { limit: 100, perMs: 60_000, burst: 5, perKey: true };
@@ -169,7 +171,12 @@ describe.each(['store', 'server'] as const)('over a %s', (kind) => {
     await cli.json(['retention']);
     expect((await cli.run(['retention', 'resume'])).stdout).toBe('retention resumed\n');
     // No worker has policies yet.
-    expect(await cli.run(['retention', 'run', '--dry-run'])).toMatchObject({ code: 2 });
+    for (const flag of ['--dry-run', '--yes']) {
+      expect(await cli.run(['retention', 'run', flag])).toMatchObject({
+        code: 4,
+        stderr: expect.stringContaining('Start a worker with the `retention` option.'),
+      });
+    }
   });
 
   it('audit lists actions, filtered by action, actor and time', async () => {

@@ -102,6 +102,10 @@ describe.each(['store', 'server'] as const)('over a %s', (kind) => {
     expect(stdout).toMatch(/^name +waiting v1$/m);
     expect(stdout).toMatch(/^why +Waits for event `go`$/m);
     expect(await cli.json(['show', 'hello-1'])).toMatchObject({ output: 'Ada', input: 'Ada' });
+    // The stack is that of the activity: the one of the outer error is of Perdure.
+    const failed = await cli.run(['show', 'failing-1']);
+    expect(failed.stdout).toMatch(/^failure +FailedError: .*\n +caused by Error: card declined/m);
+    if (kind === 'store') expect(failed.stdout).toMatch(/\n +at .*cli-store\.ts/);
   });
 
   it('show and why of a flow run name the flow, and show its input without the graph', async () => {
@@ -176,6 +180,11 @@ describe.each(['store', 'server'] as const)('over a %s', (kind) => {
     ]);
     const { stderr } = await cli.run(['history', 'hello-1', '--limit', '1']);
     expect(stderr).toContain('Continue with --after 1.');
+    const wrong = ['history', 'hello-1', '--event', 'timerFired', '--event', 'activtyFailed'];
+    expect(await cli.run(wrong)).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('"activtyFailed"'),
+    });
   });
 
   it('tree indents descendants', async () => {

@@ -56,6 +56,12 @@ describe.each(['store', 'server'] as const)('over a %s', (kind) => {
     );
     const far = await cli.run(['start', 'xyzzy', '--task', '--id', idOf('far')]);
     expect(far.stderr).toBe('warning: No live worker has task "xyzzy": it waits for one.\n');
+    const task = await cli.run(['start', 'sync', '--id', idOf('task-name')]);
+    expect(task.stderr).toBe(
+      'warning: No live worker has orchestration "sync", but a task of this name. Cancel this one, and start it again with --task.\n',
+    );
+    const other = await cli.run(['start', 'hello', '--task', '--id', idOf('orchestration-name')]);
+    expect(other.stderr).toContain('start it again without --task.');
     // It ended before its first turn, so its input is gone.
     await cli.run(['cancel', idOf('near')]);
     const again = await cli.run(['retry', idOf('near')]);
@@ -65,11 +71,20 @@ describe.each(['store', 'server'] as const)('over a %s', (kind) => {
     expect(fixed).toMatchObject({ code: 0 });
   });
 
+  it('start of an existing instance says so', async () => {
+    const argv = ['start', 'hello', '1', '--id', idOf('existing')];
+    expect(await cli.run(argv)).toMatchObject({ code: 0, stderr: '' });
+    const text = `"${idOf('existing')}" exists already: no new run was started.\n`;
+    expect(await cli.run(argv)).toMatchObject({ stdout: `${idOf('existing')}\n`, stderr: text });
+    const waited = await cli.run([...argv, '--wait']);
+    expect(waited).toMatchObject({ stdout: '1\n', stderr: `${text}${idOf('existing')}\n` });
+  });
+
   it('start --wait says after 3 s what the instance waits for', async () => {
     const argv = ['start', 'unregistered', '--wait', '--timeout', '4s'];
     const { code, stderr } = await cli.run(argv);
     expect(code).toBe(6);
-    expect(stderr).toContain('No live worker');
+    expect(stderr).toMatch(/warning: No live worker has orchestration "unregistered".*\n.*due for/);
   });
 
   it('start reads the input from a file and from the standard input', async () => {
@@ -104,6 +119,9 @@ describe.each(['store', 'server'] as const)('over a %s', (kind) => {
     const late = await cli.run(['event', handle.id, 'go']);
     expect(late.code).toBe(4);
     expect(late.stderr).toContain(`perdure show ${handle.id}`);
+    const { stderr } = await cli.run(['event', handle.id, 'go', '--json']);
+    const next = expect.stringMatching(`^Run .perdure show ${handle.id} --(store|server) `);
+    expect(JSON.parse(stderr)).toMatchObject({ error: { code: 'INSTANCE_OVER', next } });
   });
 
   it('update prints the reply, and ends with 4 for a rejected or unknown update', async () => {
@@ -184,7 +202,9 @@ describe.each(['store', 'server'] as const)('over a %s', (kind) => {
     const { id } = await startWaiting('pause');
     expect(await cli.run(['pause', id])).toMatchObject({ code: 0, stdout: `${id}  paused\n` });
     expect(await cli.json(['pause', id])).toMatchObject({ items: [{ paused: true }] });
+    expect(await cli.run(['pause', id])).toMatchObject({ stdout: `${id}  paused already\n` });
     expect(await cli.run(['resume', id])).toMatchObject({ code: 0, stdout: `${id}  resumed\n` });
+    expect(await cli.run(['resume', id])).toMatchObject({ code: 0, stdout: `${id}  not paused\n` });
     expect(await cli.json(['resume', id])).toMatchObject({ items: [{ paused: false }] });
     const definition = idOf('definition');
     expect(await cli.json(['pause', '--definition', definition])).toMatchObject({

@@ -157,7 +157,9 @@ describe('a store that cannot be used', () => {
     });
     expect(code).toBe(5);
     // The suggested command has the same store.
-    expect(stderr).toMatch(/missing\.db[\s\S]*`perdure doctor --store missing\.db`/);
+    expect(stderr).toMatch(
+      /missing\.db" does not exist[\s\S]*`perdure doctor --store missing\.db`/,
+    );
   });
 
   it.each([
@@ -169,6 +171,14 @@ describe('a store that cannot be used', () => {
     expect(code).toBe(2);
     expect(stderr).toContain(problem);
     expect(stderr).toContain(next);
+  });
+
+  it.runIf(process.platform !== 'win32')('a device ends with 2', async () => {
+    const { code, stderr } = await runCli(['list', '--store', '/dev/null']);
+    expect({ code, stderr }).toEqual({
+      code: 2,
+      stderr: 'error: --store is no regular file: "/dev/null".\nUse the path of an SQLite file.\n',
+    });
   });
 
   it('a file of another program ends with 1', async () => {

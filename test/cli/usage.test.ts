@@ -77,6 +77,7 @@ describe('wrong calls end with 2 and say what is valid', () => {
       ['retention', 'rnu'],
       'Did you mean `perdure retention run`?',
     ],
+    ['a group without a command', ['token'], 'Commands of `token`: create.'],
     ['a directory as worker file', ['worker', '.', '--store', 'x.db'], '"." is a directory.'],
     ['a directory as file of dev', ['dev', '.', '--store', 'x.db'], '"." is a directory.'],
     ['an unknown option', ['list', '--stauts', 'failed'], 'Did you mean --status?'],

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Perdure } from '../../perdure.ts';
 import type { PerdureServer, ServeOptions } from '../../server/serve.ts';
+import { isLoopback } from '../../server/access/origin-check.ts';
 import { CliError, usage } from '../cli-error.ts';
 import type { Call } from '../command.ts';
 
@@ -20,6 +21,12 @@ export async function serveStore(
   const readOnly = options.flag('read-only');
   if (readOnly && options.flag('no-dashboard')) {
     throw usage('--read-only needs the dashboard.', 'Leave out --no-dashboard.');
+  }
+  if (host !== undefined && tokens === undefined && !isLoopback(host)) {
+    throw usage(
+      `--host ${JSON.stringify(host)} is reachable from other machines, so it needs --tokens.`,
+      'Run `perdure token create ops --role operate --json > tokens.json`, and pass --tokens tokens.json.',
+    );
   }
   const settings: ServeOptions = {
     ...(host !== undefined && { host }),

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, readFileSync, statSync, type Stats } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { CliError, usage } from '../cli-error.ts';
 import type { Command, ParsedOptions, Terminal } from '../command.ts';
@@ -149,10 +149,18 @@ function toStore(
     throw usage('--schema needs a PostgreSQL store. Leave it out.');
   }
   const path = isPostgres || store === ':memory:' ? store : resolve(cwd, store);
-  if (!isPostgres && isDirectory(path)) {
+  const stats = isPostgres ? undefined : statsOf(path);
+  if (stats?.isDirectory() === true) {
     throw usage(
       `${from} is a directory: ${JSON.stringify(store)}.`,
       `Use the path of a file in it, such as ${JSON.stringify(join(store, defaultStore))}.`,
+    );
+  }
+  // A device, a pipe or a socket.
+  if (stats?.isFile() === false) {
+    throw usage(
+      `${from} is no regular file: ${JSON.stringify(store)}.`,
+      'Use the path of an SQLite file.',
     );
   }
   return {
@@ -165,11 +173,11 @@ function toStore(
   };
 }
 
-function isDirectory(path: string): boolean {
+function statsOf(path: string): Stats | undefined {
   try {
-    return statSync(path).isDirectory();
+    return statSync(path);
   } catch {
-    return false; // The opening of the store reports the error.
+    return undefined; // The opening of the store reports the error.
   }
 }
 

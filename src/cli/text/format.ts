@@ -1,3 +1,5 @@
+import { escapeUnsafe, unsafeCharacters } from '../../model/values/unsafe-characters.ts';
+
 /** Formats a number with separators: 1,284. */
 export function formatCount(count: number): string {
   return count.toLocaleString('en-US');
@@ -49,12 +51,9 @@ export function formatBytes(bytes: number): string {
   return `${power === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${names[power]}`;
 }
 
-// Escapes, line breaks and characters that reorder text: a name must not move the cursor or hide what follows.
-const unsafe = /[\p{Cc}\u061C\u200E\u200F\u2028-\u202E\u2066-\u2069\uFEFF]|\p{Cs}/gu;
-
 /** Makes stored text safe for a terminal: shows control and bidirectional characters as escapes, in one line. */
 export function clean(text: string): string {
-  return text.replace(unsafe, (char) => {
+  return text.replace(unsafeCharacters, (char) => {
     if (char === '\n') return '⏎';
     if (char === '\t') return ' ';
     return `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`;
@@ -68,9 +67,7 @@ export function idFor({ isTTY }: { readonly isTTY: boolean }, id: string): strin
 
 /** Escapes in JSON what {@link clean} escapes in text. The document stays the same. */
 export function cleanJson(json: string): string {
-  return json.replace(unsafe, (char) =>
-    char === '\n' ? char : `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  );
+  return escapeUnsafe(json);
 }
 
 const wide =

@@ -89,14 +89,12 @@ export function readHistoryOptions(options: unknown): HistoryCall | HistoryViewC
 
 function readKinds(kinds: unknown): readonly string[] {
   const list: readonly unknown[] = Array.isArray(kinds) ? kinds : [kinds];
-  const valid = list.length > 0 && list.length <= 50;
-  if (
-    !valid ||
-    !list.every((kind): kind is string => typeof kind === 'string' && isEventKind(kind))
-  ) {
-    throw invalid('kinds', kinds, 'one or more kinds of events, such as activityFailed');
-  }
-  return list;
+  const expected = 'one or more kinds of events, such as activityFailed';
+  if (list.length === 0 || list.length > 50) throw invalid('kinds', kinds, expected);
+  return list.map((kind) => {
+    if (typeof kind === 'string' && isEventKind(kind)) return kind;
+    throw invalid('kinds', kind, expected);
+  });
 }
 
 /** Checks the options of `listExecutions()`. */

@@ -182,7 +182,9 @@ describe('doctor on an SQLite file', () => {
     const file = await created();
     const restore = backup(file);
     writeFileSync(file, 'no database '.repeat(1_000));
-    expect(only(await doctor(file), 'store-unreachable').remedy).toContain('from a backup');
+    const found = only(await doctor(file), 'store-unreachable');
+    expect(found.sentence).toMatch(/cannot be read: .*[^.]\.$/);
+    expect(found.remedy).toContain('from a backup');
     restore();
     expect(await doctor(file)).toEqual([]);
   });

@@ -116,7 +116,9 @@ describe('perdure serve', () => {
     const args = ['serve', '--store', 'app.db', '--port', '0', '--host', '0.0.0.0'];
     const open = await runProgram(args, { cwd });
     expect(open.code).toBe(2);
-    expect(open.stderr).toContain('without authentication');
+    expect(open.stderr).toMatch(
+      /needs --tokens\.\nRun `perdure token create .*--tokens tokens\.json\.\n$/,
+    );
     const tokens = ['--allow-host', '127.0.0.1', '--tokens', 'tokens.json'];
     const server = startProgram([...args, ...tokens, '--json'], { cwd });
     const [line] = await server.until(/^\{.*\}\n/);

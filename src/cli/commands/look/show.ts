@@ -77,11 +77,19 @@ function describeWork({ name, state, attempt, maxAttempts, worker }: PendingWork
   return `${name}: ${state}, attempt ${attempts}${worker === undefined ? '' : ` on ${worker}`}`;
 }
 
-function describeFailure({ name, message, code, stack }: NonNullable<InstanceInfo['failure']>) {
-  const title = `${name}: ${message}${code === undefined ? '' : ` (${code})`}`;
+/** The error with its causes, and the stack frames of the innermost cause: those of the outer ones belong to Perdure. */
+function describeFailure(failure: NonNullable<InstanceInfo['failure']>): string {
+  const lines: string[] = [];
+  let innermost = failure;
+  for (let one: typeof failure | undefined = failure; one !== undefined; one = one.cause) {
+    const { name, message, code } = one;
+    const title = `${name}: ${message}${code === undefined ? '' : ` (${code})`}`;
+    lines.push(one === failure ? title : `caused by ${title}`);
+    innermost = one;
+  }
   // The stack repeats the title in its first line.
-  const frames = stack?.split('\n').filter((line) => /^\s+at /.test(line));
-  return frames === undefined ? title : [title, ...frames.slice(0, 5)].join('\n');
+  const frames = innermost.stack?.split('\n').filter((line) => /^\s+at /.test(line)) ?? [];
+  return [...lines, ...frames.slice(0, 5)].join('\n');
 }
 
 function withActor(reason: string, actor: string | null | undefined): string {

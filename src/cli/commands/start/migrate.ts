@@ -50,7 +50,12 @@ function readSchema({ access, schema }: StoreReport, { label }: StoreChoice): Sc
   if (access.kind === 'locked' || access.kind === 'unreachable' || schema === undefined) {
     const problem = access.kind === 'locked' ? 'is locked by another process' : 'cannot be read';
     const next = 'Run `perdure doctor` for the cause.';
-    throw new CliError(5, 'PROVIDER', `The store ${label} ${problem}: ${reason}`, next);
+    throw new CliError(
+      5,
+      'PROVIDER',
+      `The store ${label} ${problem}: ${reason.replace(/\.$/, '')}.`,
+      next,
+    );
   }
   if (schema.problem !== undefined) throw refused(schema.problem);
   if (access.kind === 'readOnly') throw refused(`The store ${label} is read-only: ${reason}.`);

@@ -44,7 +44,8 @@ async function change(call: Call, verb: 'pause' | 'resume'): Promise<ExitCode> {
       if (verb === 'pause' && !result.paused) throw notPausable(id, result);
       return result;
     },
-    text: ({ changed }) => (changed ? `${verb}d` : `${verb}d already`),
+    text: ({ changed }) =>
+      changed ? `${verb}d` : verb === 'pause' ? 'paused already' : 'not paused',
   });
 }
 

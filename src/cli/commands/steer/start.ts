@@ -46,7 +46,10 @@ function readKeys(options: Call['options']): AdmissionOptions {
   };
 }
 
-/** The warning that no live worker has the started definition, with the near miss. None if no worker is live. */
+/**
+ * The warning that no live worker has the started definition, with the near miss or the option that is missing. None if no
+ * worker is live.
+ */
 async function missingDefinition(
   client: { workers(): Promise<readonly WorkerInfo[]> },
   { name, isTask }: { readonly name: string; readonly isTask: boolean },
@@ -56,11 +59,14 @@ async function missingDefinition(
   const live = workers.filter(({ status }) => status === 'live');
   if (live.length === 0 || live.some(({ definitionsOmitted }) => definitionsOmitted === true))
     return undefined;
-  const names = live.flatMap(({ orchestrations, tasks }) =>
-    isTask ? tasks : orchestrations.map((one) => one.name),
-  );
+  const orchestrations = live.flatMap((one) => one.orchestrations.map((each) => each.name));
+  const tasks = live.flatMap((one) => one.tasks);
+  const [names, others] = isTask ? [tasks, orchestrations] : [orchestrations, tasks];
   if (names.includes(name)) return undefined;
   const kind = isTask ? 'task' : 'orchestration';
+  if (others.includes(name)) {
+    return `No live worker has ${kind} ${JSON.stringify(name)}, but ${isTask ? 'an orchestration' : 'a task'} of this name. Cancel this one, and start it again ${isTask ? 'without' : 'with'} --task.`;
+  }
   const near = closestName(name, names);
   return `No live worker has ${kind} ${JSON.stringify(name)}: it waits for one.${near === undefined ? '' : ` Did you mean ${JSON.stringify(near)}?`}`;
 }
@@ -101,15 +107,24 @@ export async function run(call: Call): Promise<ExitCode> {
         onConflict: options.text('on-conflict') as OnConflict | undefined,
       });
   const { id } = started;
+  const warn = async (): Promise<void> => {
+    const warning = await missingDefinition(client, { name, isTask });
+    if (warning !== undefined)
+      terminal.stderr.write(`${terminal.stderr.style('yellow', 'warning:')} ${clean(warning)}\n`);
+  };
+  if (!started.created && !json) {
+    terminal.stderr.write(`${clean(JSON.stringify(id))} exists already: no new run was started.\n`);
+  }
   if (options.flag('wait')) {
-    if (!json) terminal.stderr.write(`${idFor(terminal.stderr, id)}\n`);
+    if (!json) {
+      terminal.stderr.write(`${idFor(terminal.stderr, id)}\n`);
+      await warn();
+    }
     return waitForResult({ client, id, call, timeout: options.text('timeout') });
   }
   if (json) writeJson(terminal.stdout, { id, created: started.created });
   else terminal.stdout.write(`${idFor(terminal.stdout, id)}\n`);
-  const warning = await missingDefinition(client, { name, isTask });
-  if (warning !== undefined)
-    terminal.stderr.write(`${terminal.stderr.style('yellow', 'warning:')} ${clean(warning)}\n`);
+  await warn();
   hint(call, `Run \`perdure watch ${idArgument(id)}\` to follow it.`);
   return 0;
 }

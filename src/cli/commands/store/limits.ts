@@ -1,3 +1,4 @@
+import type { ClientSurface } from '../../../client/client.ts';
 import type {
   LimitChange,
   LimitKeyInfo,
@@ -69,13 +70,7 @@ export async function show(call: Call): Promise<ExitCode> {
   const target = targetOf(call);
   const limits = await client.limits.get(target);
   if (limits === undefined) {
-    const [name = ''] = call.operands;
-    throw new CliError(
-      3,
-      'NOT_FOUND',
-      `No definition ${JSON.stringify(name)} has limits or keys.`,
-      'Run `perdure limits list` to see the definitions that have.',
-    );
+    throw unlimited(call, '');
   }
   const keys = await client.limits.keys(limits, {
     limit: options.number('limit') ?? 20,
@@ -118,13 +113,33 @@ export async function show(call: Call): Promise<ExitCode> {
 export async function set(call: Call): Promise<ExitCode> {
   const change = readChange(call.options);
   const { client } = await call.open();
+  await assertKnown(call, client);
   return changed(call, await client.limits.set(targetOf(call), change, readAudit(call)));
 }
 
 /** Returns to the limits of the code. */
 export async function reset(call: Call): Promise<ExitCode> {
   const { client } = await call.open();
+  await assertKnown(call, client);
   return changed(call, await client.limits.reset(targetOf(call), readAudit(call)));
+}
+
+/** Throws for a definition without limits, unless `--kind` says what it is. */
+async function assertKnown(call: Call, { limits }: ClientSurface): Promise<void> {
+  const target = targetOf(call);
+  if (typeof target === 'string' && (await limits.get(target)) === undefined) {
+    throw unlimited(call, ' For a definition that has none yet, pass --kind.');
+  }
+}
+
+function unlimited({ operands }: Call, next: string): CliError {
+  const [name = ''] = operands;
+  return new CliError(
+    3,
+    'NOT_FOUND',
+    `No definition ${JSON.stringify(name)} has limits or keys.`,
+    `Run \`perdure limits list\` to see the definitions that have.${next}`,
+  );
 }
 
 function changed(call: Call, limits: LimitsInfo): ExitCode {

@@ -64,6 +64,15 @@ export async function sweep(call: Call): Promise<ExitCode> {
   const { options, terminal, json } = call;
   const dryRun = options.flag('dry-run');
   const { client } = await call.open();
+  const { policies } = await client.retention.status();
+  if (policies === null) {
+    throw new CliError(
+      4,
+      'REFUSED',
+      'No worker of this store has stored policies of retention. Nothing was changed.',
+      'Start a worker with the `retention` option. It stores its policies with its first sweep.',
+    );
+  }
   if (!dryRun && !options.flag('yes')) {
     await terminal.confirm('Delete all instances whose time of retention has passed');
   }

@@ -30,7 +30,7 @@ export const checkStoreAccess: Check = ({ report, selector }) => {
     case 'unreachable':
       return found(
         'store-unreachable',
-        `${what} cannot be read: ${reason}`,
+        `${what} cannot be read: ${reason.replace(/\.$/, '')}.`,
         report.kind === 'sqlite'
           ? 'Check the path and its permissions. Restore a damaged file from a backup.'
           : 'Check that the server runs, and the host, port, user and password in the URL.',

@@ -61,7 +61,9 @@ function assertExists(file: string): void {
     statSync(file);
   } catch (cause) {
     throw cannotOpen(
-      `the database file ${JSON.stringify(file)} cannot be read (${String(cause)}). Check the path and its permissions.`,
+      (cause as NodeJS.ErrnoException).code === 'ENOENT'
+        ? `the database file ${JSON.stringify(file)} does not exist. Check the path, or create the store with \`perdure migrate\`.`
+        : `the database file ${JSON.stringify(file)} cannot be read (${String(cause)}). Check the path and its permissions.`,
       cause,
     );
   }
