@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { spawn } from '@lydell/node-pty';
@@ -23,6 +23,12 @@ const completions: readonly (readonly [words: readonly string[], completed: read
     [['--json', 'wh'], ['why']],
     [['--store', 'x.db', 'wh'], ['why']],
     [['-n', '3', 'wh'], ['why']],
+    [['--js'], ['--json']],
+    [['--stor'], ['--store']],
+    [['--store', 'x.db', '--js'], ['--json']],
+    // The word after it is a file, not a command.
+    [['--store', 'work'], ['worker.ts']],
+    [['help', 'sched'], ['schedules']],
     // Options of `list` are not those of `schedules list`.
     [['schedules', 'list', '--stat'], []],
     [['show', 'list', '--stat'], []],
@@ -38,6 +44,7 @@ beforeAll(async () => {
     const { stdout } = await runCli(['completion', shell]);
     writeFileSync(fileOf(shell), stdout);
   }
+  writeFileSync(join(directory, 'worker.ts'), '');
 });
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
@@ -60,12 +67,37 @@ printf '%s\n' "\${COMPREPLY[@]}"`;
     }
   });
 
+  it('of bash completes a value after an equals sign, which splits the word', () => {
+    for (const [words, completed] of [
+      ['list --status = fai', ['failed']],
+      ['token create --role =', ['read', 'operate', 'admin']],
+    ] as const) {
+      const line = `source ${fileOf('bash')}
+COMP_WORDS=(perdure ${words}); COMP_CWORD=$((\${#COMP_WORDS[@]} - 1)); _perdure
+printf '%s\\n' "\${COMPREPLY[@]}"`;
+      expect([words, run('bash', ['-c', line])]).toEqual([words, completed]);
+    }
+  });
+
   it.skipIf(!has('fish'))('of fish completes commands, options and values (needs fish)', () => {
     for (const [words, completed] of completions) {
       const line = `source ${fileOf('fish')}; complete -C 'perdure ${words.join(' ')}'`;
       const found = run('fish', ['--no-config', '-c', line]).map((one) => one.split('\t')[0]);
       expect([words, found]).toEqual([words, completed]);
     }
+    const after = `source ${fileOf('fish')}; complete -C 'perdure list --status=fai'`;
+    expect(run('fish', ['--no-config', '-c', after])).toEqual(['--status=failed\tStatus']);
+  });
+
+  it.skipIf(!has('zsh'))('of zsh loads without compinit, and from $fpath (needs zsh)', () => {
+    const file = fileOf('zsh');
+    const load = `source ${file}; print $_comps[perdure]`;
+    expect(run('zsh', ['-f', '-c', `ZDOTDIR=${directory}; ${load}`])).toEqual(['_perdure']);
+    // As a file in $fpath, the script is the body of the function, which completes at its first call.
+    cpSync(file, join(directory, '_perdure'));
+    const called = `compdef() { print again }; _arguments() { print options }
+words=(perdure -); CURRENT=2; fpath=(${directory}); autoload -U _perdure; _perdure`;
+    expect(run('zsh', ['-f', '-c', called])).toEqual(['options']);
   });
 
   it.skipIf(!has('zsh'))('of zsh completes commands, options and values (needs zsh)', async () => {
@@ -137,7 +169,11 @@ printf '%s\n' "\${COMPREPLY[@]}"`;
       for (const [words, completed] of completions) {
         const text = `perdure ${words.join(' ')}`;
         const line = `. ${fileOf('powershell')}; (TabExpansion2 '${text}' ${text.length}).CompletionMatches.CompletionText`;
-        expect([words, run('pwsh', ['-NoProfile', '-Command', line])]).toEqual([words, completed]);
+        const found = run('pwsh', ['-NoProfile', '-Command', line]);
+        expect([words, found.map((one) => one.replace(/^\.[/\\]/, ''))]).toEqual([
+          words,
+          completed,
+        ]);
       }
     },
   );

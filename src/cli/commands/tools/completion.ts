@@ -1,7 +1,7 @@
 import { closestName } from '../../../model/closest-name.ts';
 import { usage } from '../../cli-error.ts';
 import type { Call, Command, ExitCode, Option } from '../../command.ts';
-import { commonOptions, optionsOf } from '../../shared-options.ts';
+import { commonOptions, optionsOf, targetOptions } from '../../shared-options.ts';
 import { writeJson } from '../../text/json.ts';
 
 const scripts = {
@@ -48,6 +48,17 @@ function flagsOf(command: Command): readonly string[] {
   return optionsOf(command).flatMap(({ name, short }) =>
     short === undefined ? [`--${name}`] : [`--${name}`, `-${short}`],
   );
+}
+
+/** The options that may precede the command. */
+const optionsBefore: readonly Option[] = [
+  ...targetOptions({ needs: 'target' }),
+  ...commonOptions,
+  { name: 'version', summary: 'Print the versions of Perdure and Node.js' },
+];
+
+function flagsBefore(): readonly string[] {
+  return optionsBefore.map(({ name }) => `--${name}`);
 }
 
 /** The options with a fixed list of values, over all commands. */
@@ -97,6 +108,7 @@ function bashCases(table: readonly Command[]): string {
 }
 
 function bashScript(table: readonly Command[]): string {
+  const commandWords = wordsAfter(table, '').join(' ');
   const values = [...choices(table)]
     .map(
       ([name, list]) =>
@@ -119,17 +131,21 @@ _perdure() {
     if [[ -z "$first" ]]; then first="$word"; elif [[ -z "$second" ]]; then second="$word"; fi
   done
   COMPREPLY=()
+  # Bash splits --status=failed into three words.
+  if [[ "$current" == '=' ]]; then current=''; previous="\${COMP_WORDS[COMP_CWORD-1]}"
+  elif [[ "$previous" == '=' ]]; then previous="\${COMP_WORDS[COMP_CWORD-2]}"; fi
   case "$previous" in
 ${values}
     ${namesOf(table, takesFile).join('|')}) COMPREPLY=($(compgen -f -- "$current")); return ;;
     ${namesOf(table, takesText).join('|')}) return ;;
   esac
   if [[ -z "$first" ]]; then
-    COMPREPLY=($(compgen -W '${wordsAfter(table, '').join(' ')} help --help --version' -- "$current"))
+    COMPREPLY=($(compgen -W '${commandWords} help ${flagsBefore().join(' ')}' -- "$current"))
     return
   fi
   case "$first" in
 ${groups}
+    help) words='${commandWords}' ;;
     completion) words='bash zsh fish powershell' ;;
   esac
   case "$first $second" in
@@ -225,15 +241,38 @@ ${described(wordsAfter(table, ''), '')}
   name="$given[1]"
   case "$given[1]" in
 ${groups}
+    help)
+      commands=(
+${described(wordsAfter(table, ''), '')}
+      )
+      (( $#given == 1 )) && _describe command commands
+      return ;;
     completion) _values shell bash zsh fish powershell; return ;;
   esac
   case "$name" in
-    '') _arguments -s ${commonOptions.flatMap(zshOption).join(' ')} '*:argument:_files' ;;
+    '') _arguments -s ${optionsBefore.flatMap(zshOption).join(' ')} '*:argument:_files' ;;
 ${cases}
   esac
 }
-compdef _perdure perdure
+# A file in $fpath is loaded at the first completion. Otherwise, register the function.
+if [[ "$funcstack[1]" == _perdure ]]; then
+  _perdure "$@"
+else
+  (( $+functions[compdef] )) || { autoload -Uz compinit; compinit -i }
+  compdef _perdure perdure
+fi
 `;
+}
+
+function fishOption(condition: string, { name, short, value, summary }: Option): string {
+  const files = value === 'path' || name === 'store' ? ' -r -F' : ' -x';
+  return [
+    `complete -c perdure -n ${quoted(condition)} -l ${name}`,
+    short === undefined ? '' : ` -s ${short}`,
+    value === undefined ? ' -f' : files,
+    typeof value === 'object' ? ` -a ${quoted(value.join(' '))}` : '',
+    ` -d ${quoted(summary)}`,
+  ].join('');
 }
 
 function fishScript(table: readonly Command[]): string {
@@ -248,24 +287,18 @@ function fishScript(table: readonly Command[]): string {
       lines.push(`complete -c perdure -f -n ${quoted(condition)} -a ${word} -d ${quoted(summary)}`);
     }
   }
+  lines.push(
+    `complete -c perdure -f -n '__perdure_at help' -a '${wordsAfter(table, '').join(' ')}'`,
+  );
   lines.push(`complete -c perdure -f -n '__perdure_at completion' -a 'bash zsh fish powershell'`);
+  lines.push(...optionsBefore.map((option) => fishOption('__perdure_none', option)));
   for (const command of table) {
     const others = table.filter(({ name }) => name.startsWith(`${command.name} `));
     const condition = [
       `__perdure_in ${command.name}`,
       ...others.map(({ name }) => `not __perdure_in ${name}`),
     ].join('; and ');
-    for (const { name, short, value, summary } of optionsOf(command)) {
-      const files = value === 'path' || name === 'store' ? ' -r -F' : ' -x';
-      const parts = [
-        `complete -c perdure -n ${quoted(condition)} -l ${name}`,
-        short === undefined ? '' : ` -s ${short}`,
-        value === undefined ? ' -f' : files,
-        typeof value === 'object' ? ` -a ${quoted(value.join(' '))}` : '',
-        ` -d ${quoted(summary)}`,
-      ];
-      lines.push(parts.join(''));
-    }
+    lines.push(...optionsOf(command).map((option) => fishOption(condition, option)));
   }
   return `# Completion of perdure for fish. Load it with: perdure completion fish | source
 function __perdure_words -d 'The words of the command line without options and their values'
@@ -284,10 +317,16 @@ function __perdure_words -d 'The words of the command line without options and t
         echo -- $token
     end
   end
+  # The word after an option with a value is not a command.
+  test $skips = 0
 end
 function __perdure_at -d 'Whether the command line has exactly these words'
-  set -l words (__perdure_words)
+  set -l words (__perdure_words); or return 1
   test "$words" = "$argv"
+end
+function __perdure_none -d 'Whether the command line has no words yet'
+  set -l words (__perdure_words)
+  test (count $words) -eq 0
 end
 function __perdure_in -d 'Whether the command line begins with these words'
   set -l words (__perdure_words)
@@ -303,6 +342,7 @@ function powershellScript(table: readonly Command[]): string {
   const flags = table
     .map((command) => `    '${command.name}' = @(${list(flagsOf(command))})`)
     .join('\n');
+  const commandWords = list(wordsAfter(table, ''));
   const words = ['', ...groupsOf(table)]
     .map((path) => `    '${path}' = @(${list(wordsAfter(table, path))})`)
     .join('\n');
@@ -317,6 +357,7 @@ ${flags}
   }
   $words = @{
 ${words}
+    'help' = @(${commandWords})
     'completion' = @('bash', 'zsh', 'fish', 'powershell')
   }
   $values = @{
@@ -335,10 +376,12 @@ ${values}
   $first = if ($path.Count -gt 0) { $path[0] } else { '' }
   $name = if ($path.Count -gt 1 -and $flags.ContainsKey("$first $($path[1])")) { "$first $($path[1])" } else { $first }
   $found = if ($values.ContainsKey($previous)) { $values[$previous] }
+    elseif ($valued -ccontains $previous) { @() }
+    elseif ($wordToComplete -like '-*' -and $path.Count -eq 0) { @(${list(flagsBefore())}) }
     elseif ($wordToComplete -like '-*') { $flags[$name] }
     elseif ($path.Count -eq 0) { $words[''] }
     elseif ($path.Count -eq 1) { $words[$first] }
-  $found | Where-Object { $_ -like "$wordToComplete*" } | ForEach-Object {
+  $found | Where-Object { $_ -and $_ -like "$wordToComplete*" } | ForEach-Object {
     [System.Management.Automation.CompletionResult]::new($_, $_, 'ParameterValue', $_)
   }
 }
