@@ -153,6 +153,24 @@ describe('values of metrics', () => {
     expect(of('perdure_store_operation_duration_seconds_count', created)).toBe(1);
   });
 
+  it('the duration of an operation has the statement that runs before the call returns', async () => {
+    const store = await openSqlite({ path: ':memory:' });
+    cleanups.push(() => store.close());
+    const perdure = await open(store);
+    const worker = await perdure.startWorker({});
+    expect(worker.metrics).not.toBe('');
+    const create = store.createTasks.bind(store);
+    vi.spyOn(store, 'createTasks').mockImplementationOnce((...given) => {
+      const endAt = performance.now() + 20;
+      while (performance.now() < endAt);
+      return create(...given);
+    });
+    await perdure.client.runTask('job');
+    const sum = 'perdure_store_operation_duration_seconds_sum';
+    const seconds = valuesOf(worker.metrics)(sum, { operation: 'createTasks' });
+    expect(seconds).toBeGreaterThanOrEqual(0.02);
+  });
+
   it('retention sweeps are counted by outcome, with the instances that they delete', async () => {
     const clock = new FakeClock();
     const perdure = await open(':memory:', { clock });

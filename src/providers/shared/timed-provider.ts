@@ -44,10 +44,12 @@ export function timedProvider(provider: Provider, metrics: RunMetrics): Provider
       const failed = (): void => metrics.storeFailed(operation);
       // No operation has more parameters. A rest parameter would take an array per call.
       timed[key] = (first: unknown, second: unknown, third: unknown): unknown => {
+        const { timesStore } = metrics;
+        // Before the call: SQLite runs a statement in it.
+        const startedAt = timesStore ? platform.monotonic() : 0;
         // Looked up for each call: tests replace methods.
         const result = (provider as unknown as Operations)[key]?.(first, second, third);
-        if (!metrics.timesStore || !(result instanceof Promise)) return result;
-        const startedAt = platform.monotonic();
+        if (!timesStore || !(result instanceof Promise)) return result;
         const succeeded = (): void => {
           metrics.storeCalled(operation, platform.monotonic() - startedAt);
         };
