@@ -38,8 +38,9 @@ const keys = [
 ] as const;
 
 /**
- * Connects Perdure to OpenTelemetry: `Perdure.open(store, { telemetry: otel() })`. Call it after the SDK is set up. Needs
- * the package `@opentelemetry/api`. Throws `INVALID_OPTION` for an invalid option.
+ * Connects Perdure to OpenTelemetry: `Perdure.open(store, { telemetry: otel({ metricProducer }) })`. Call it after the SDK is
+ * set up. Without `metricProducer`, metrics are instruments of the SDK, which cost more. Needs the package
+ * `@opentelemetry/api`. Throws `INVALID_OPTION` for an invalid option.
  */
 export function otel(options?: OtelOptions): Telemetry {
   const given = readFields(options, 'otel()', keys);
