@@ -79,8 +79,8 @@ const nextSteps: Readonly<Partial<Record<ErrorCode, string>>> = {
   SCHEDULE_NOT_FOUND: 'Run `perdure schedules list` to see the schedules.',
   SESSION_NOT_FOUND: 'Run `perdure sessions list` to see the sessions.',
   AMBIGUOUS_SESSION: 'Pass the id of one session. `perdure sessions list` shows the ids.',
-  INSTANCE_STILL_RUNNING:
-    'Run `perdure cancel --wait <id>` or `perdure terminate <id>` first, or pass --force to `perdure delete`.',
+  INSTANCE_STILL_RUNNING: 'Run `perdure cancel --wait <id>` or `perdure terminate <id>` first.',
+  INSTANCE_ALREADY_EXISTS: 'Pass another --id, or leave it out.',
   INSTANCE_NOT_RETRYABLE: 'Run `perdure show <id>` to see how it ended.',
   INSTANCE_OVER: 'Run `perdure show <id>` to see how it ended.',
   STORE_TOO_OLD: 'Run `perdure migrate --plan` to see the missing migrations.',

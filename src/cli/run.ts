@@ -88,14 +88,9 @@ async function report(
 ): Promise<ExitCode> {
   const { reportOf } = await import('./exit-codes.ts');
   const { clean, cleanJson } = await import('./text/format.ts');
-  const { idArgument } = await import('./text/shell-line.ts');
-  const { withTarget } = await import('./text/with-target.ts');
+  const { nextStep } = await import('./text/next-step.ts');
   const reported = reportOf(error);
-  const id = call?.operands[0];
-  const withId = reported.next?.replaceAll('<id>', () =>
-    id === undefined ? '<id>' : idArgument(id),
-  );
-  const next = withId === undefined || call === undefined ? withId : withTarget(withId, call);
+  const next = nextStep(reported.next, call?.operands[0], call);
   if (isJson) {
     const error = { ...reported, ...(next !== undefined && { next }) };
     stderr.write(`${cleanJson(JSON.stringify({ error }))}\n`);

@@ -115,8 +115,8 @@ it.each([
   ['$&', "'$&'"],
 ])('the next command quotes the id %s', async (id, quoted) => {
   await opened.perdure.client.start('unknown', undefined, { id });
-  const argv = ['delete', '--yes', '--store', opened.store, '--', id];
-  const { stderr } = await runCli(argv, { cwd: opened.directory });
+  const env = { PERDURE_STORE: opened.store };
+  const { stderr } = await runCli(['delete', '--yes', '--', id], { cwd: opened.directory, env });
   expect(stderr).toContain(`\`perdure cancel --wait ${quoted}\``);
   expect(stderr).toContain(`\`perdure terminate ${quoted}\``);
 });

@@ -230,6 +230,20 @@ describe.each(['store', 'server'] as const)('over a %s', (kind) => {
     await client.deleteInstance(id);
   });
 
+  it('watch of a task run prints its states, and why it failed', async () => {
+    expect(await cli.run(['watch', 'sync-1'])).toMatchObject({
+      code: 0,
+      stdout: 'sync-1  completed\n',
+    });
+    const id = `late-${kind}`;
+    await opened.perdure.client.runTask(sync, 1, { id, delay: '1h' });
+    const watching = cli.run(['watch', id]);
+    await opened.perdure.client.terminate(id, { reason: 'too late' });
+    expect(await watching).toMatchObject({ code: 7, stderr: expect.stringContaining('too late') });
+    await opened.perdure.client.deleteInstance(id);
+    expect(await cli.run(['watch', 'sync-1', '--after', '1.1'])).toMatchObject({ code: 2 });
+  });
+
   it('watch of several ids prints their states until all have ended', async () => {
     const { code, stdout } = await cli.run(['watch', 'hello-1', 'failing-1', '--json']);
     expect(code).toBe(7);

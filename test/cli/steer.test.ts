@@ -245,7 +245,14 @@ describe.each(['store', 'server'] as const)('over a %s', (kind) => {
     await expect.poll(() => statusOf(`${handle.id}-child`)).toBe('running');
     const running = await cli.run(['delete', handle.id, '--yes']);
     expect(running.code).toBe(4);
+    const choice = kind === 'store' ? opened.store : opened.url;
+    const next = `perdure terminate ${handle.id} --${kind} ${choice}\` first. Or pass --force`;
     expect(running.stderr).toContain(`perdure cancel --wait ${handle.id}`);
+    expect(running.stderr).toContain(next);
+    const json = await cli.run(['delete', handle.id, '--yes', '--json']);
+    expect(json.json).toMatchObject({
+      items: [{ error: { next: expect.stringContaining(next) } }],
+    });
     expect((await cli.run(['delete', `${handle.id}-child`, '--yes'])).code).toBe(4);
     const { code, stdout } = await cli.run(['delete', handle.id, '--yes', '--force']);
     expect({ code, stdout }).toMatchObject({

@@ -1,6 +1,7 @@
 import type { ClientSurface } from '../../../client/client.ts';
 import { isTerminal, type InstanceStatus } from '../../../model/status.ts';
 import { notFound } from '../../../model/failures/errors.ts';
+import { usage } from '../../cli-error.ts';
 import type { Call, ExitCode } from '../../command.ts';
 import { describeEvent } from '../../text/describe-event.ts';
 import { clean, cut, formatTime } from '../../text/format.ts';
@@ -12,9 +13,19 @@ import { reportEnd } from './result.ts';
 export async function run(call: Call): Promise<ExitCode> {
   const { client } = await call.open();
   const [id = '', ...others] = call.operands;
-  return others.length === 0
-    ? await watchEvents(client, id, call)
-    : await watchStates(client, call.operands, call);
+  if (others.length > 0) return watchStates(client, call.operands, call);
+  const info = await client.get(id);
+  return info?.kind === 'task' ? watchTask(client, id, call) : watchEvents(client, id, call);
+}
+
+/** Follows the states of a task run, which has no events. */
+async function watchTask(client: ClientSurface, id: string, call: Call): Promise<ExitCode> {
+  if (call.options.has('after'))
+    throw usage('--after is for orchestrations: tasks have no events.');
+  const code = await watchStates(client, [id], call);
+  const info = code === 7 && !call.json ? await client.get(id) : undefined;
+  if (info !== undefined) reportEnd(call.terminal, info);
+  return code;
 }
 
 const shownPayloadBytes = 200;

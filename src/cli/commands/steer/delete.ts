@@ -1,6 +1,7 @@
 import { readAudit } from '../../audit-options.ts';
-import { usage } from '../../cli-error.ts';
+import { CliError, usage } from '../../cli-error.ts';
 import type { Call, ExitCode } from '../../command.ts';
+import { reportOf } from '../../exit-codes.ts';
 import { countOf } from '../../text/format.ts';
 import { isBulk, runBulk } from './bulk-run.ts';
 import { forEachInstance } from './each-instance.ts';
@@ -31,8 +32,14 @@ export async function run(call: Call): Promise<ExitCode> {
   }
   const { actor } = readAudit(call);
   return forEachInstance(call, operands, {
-    apply: (id) => client.deleteInstance(id, { force, actor }),
+    apply: (id) => client.deleteInstance(id, { force, actor }).catch(suggestForce),
     text: ({ instancesDeleted, eventsDeleted }) =>
       `deleted: ${countOf(instancesDeleted, 'instance')}, ${countOf(eventsDeleted, 'event')}`,
   });
+}
+
+function suggestForce(error: unknown): never {
+  const { exitCode, code, message, next } = reportOf(error);
+  if (code !== 'INSTANCE_STILL_RUNNING') throw error;
+  throw new CliError(exitCode, code, message, `${next} Or pass --force to terminate it.`);
 }

@@ -3,7 +3,7 @@ import { reportOf, type ReportedError } from '../../exit-codes.ts';
 import { orInterrupted } from '../../interrupts.ts';
 import { clean } from '../../text/format.ts';
 import { writeJson } from '../../text/json.ts';
-import { idArgument } from '../../text/shell-line.ts';
+import { nextStep } from '../../text/next-step.ts';
 
 /** The outcome of an action on one instance. */
 interface Outcome {
@@ -47,12 +47,11 @@ export async function forEachInstance<Result extends object>(
         writeItems();
         throw error;
       }
-      outcomes.push({ id, error: reported });
+      const next = nextStep(reported.next, id, call);
+      outcomes.push({ id, error: { ...reported, ...(next !== undefined && { next }) } });
       if (json) continue;
       stderr.write(`${stderr.style('red', 'error:')} ${clean(reported.message)}\n`);
-      if (reported.next !== undefined) {
-        stderr.write(`${clean(reported.next.replaceAll('<id>', () => idArgument(id)))}\n`);
-      }
+      if (next !== undefined) stderr.write(`${clean(next)}\n`);
     }
   }
   writeItems();
