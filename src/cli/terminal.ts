@@ -49,7 +49,10 @@ export function makeTerminal(parts: Omit<Terminal, 'confirm' | 'progress'>): Ter
   };
 }
 
-/** Handles the end of the reader of a pipe, which may end first, as `head` does. That is no error of this program. */
+/**
+ * Handles the end of the reader of a pipe, which may end first, as `head` does. That is no error of this program. Other errors of
+ * the output are, such as a full disk.
+ */
 function watchReader(host: Host): { readonly hasEnded: boolean; readonly outlive: () => void } {
   const state = {
     hasEnded: false,
@@ -58,9 +61,12 @@ function watchReader(host: Host): { readonly hasEnded: boolean; readonly outlive
   };
   host.stdout.on('error', (error: NodeJS.ErrnoException) => {
     if (state.hasEnded) return;
-    if (error.code !== 'EPIPE') throw error;
-    if (!state.mayOutlive) host.exit(0);
     state.hasEnded = true;
+    const isPipe = error.code === 'EPIPE';
+    if (!isPipe) {
+      host.stderr.write(`error: Cannot write to the standard output: ${error.message}.\n`);
+    }
+    if (!state.mayOutlive) host.exit(isPipe ? 0 : 1);
   });
   // Without a reader of messages, the work goes on.
   host.stderr.on('error', () => undefined);

@@ -1,6 +1,6 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, writeFileSync } from 'node:fs';
+import { closeSync, existsSync, mkdtempSync, openSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import Database from 'better-sqlite3';
@@ -22,11 +22,15 @@ beforeAll(async () => {
 
 afterAll(() => opened[Symbol.asyncDispose]());
 
-function start(argv: readonly string[], env: NodeJS.ProcessEnv = {}): ChildProcess {
+function start(
+  argv: readonly string[],
+  env: NodeJS.ProcessEnv = {},
+  stdout: 'pipe' | number = 'pipe',
+): ChildProcess {
   return spawn(process.execPath, [main, ...argv], {
     cwd: opened.directory,
     env: { PATH: process.env['PATH'], PERDURE_STORE: opened.store, ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: ['ignore', stdout, 'pipe'],
   });
 }
 
@@ -88,6 +92,28 @@ describe('the program perdure', () => {
     const { code, stderr } = await ended;
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
   });
+
+  it.runIf(existsSync('/dev/full'))(
+    'an output that cannot be written ends a read with 1',
+    async () => {
+      const run = async (...argv: readonly string[]) => {
+        const full = openSync('/dev/full', 'w');
+        const child = start(argv, {}, full);
+        closeSync(full);
+        return finish(child);
+      };
+      const stderr = expect.stringMatching(
+        /^error: Cannot write to the standard output: ENOSPC.*\.$/m,
+      );
+      expect(await run('list', '--limit', '1')).toMatchObject({ code: 1, stderr });
+      // A command that changes instances goes on.
+      const ids = ['full-1', 'full-2'];
+      const { client } = opened.perdure;
+      for (const id of ids) await client.start(waiting, undefined, { id });
+      expect(await run('terminate', ...ids, '--yes')).toMatchObject({ code: 0, stderr });
+      for (const id of ids) expect((await client.get(id))?.status).toBe('terminated');
+    },
+  );
 
   it('a command that changes instances changes all of them when the reader of a pipe ends', async () => {
     const ids = ['pipe-1', 'pipe-2', 'pipe-3', 'pipe-4'];
