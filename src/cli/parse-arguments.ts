@@ -176,7 +176,15 @@ function helpOf(command: Command): string {
   return `Run \`perdure ${command.name} --help\` for its arguments.`;
 }
 
+const secretNames: ReadonlySet<string> = new Set(['token', 'password', 'secret', 'api-key']);
+
 function unknownOption(given: GivenOption, known: readonly Option[], where: string): CliError {
+  if (secretNames.has(given.name) && given.rawName.startsWith('--')) {
+    return usage(
+      `There is no option --${given.name}: other users of this machine can read arguments.`,
+      'Pass the token of a server in PERDURE_TOKEN or with --token-file, and the URL of a store in PERDURE_STORE.',
+    );
+  }
   const near = closestName(
     given.name,
     known.map(({ name }) => name),

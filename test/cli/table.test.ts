@@ -64,6 +64,12 @@ describe('the table', () => {
     expect(Object.keys(schemas).toSorted()).toEqual(names.toSorted());
   });
 
+  it('has no option whose value is a secret', () => {
+    const texts = commands.flatMap(optionsOf).filter(({ value }) => value === 'text');
+    const secrets = texts.filter(({ name }) => /token|password|secret|credential/.test(name));
+    expect(secrets).toEqual([]);
+  });
+
   it('has options that are a flag in all commands, or take a value in all', () => {
     const kinds = new Map<string, Set<boolean>>();
     const shorts = new Map<string, Set<string>>();

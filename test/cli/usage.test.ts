@@ -82,6 +82,8 @@ describe('wrong calls end with 2 and say what is valid', () => {
     ['a directory as file of dev', ['dev', '.', '--store', 'x.db'], '"." is a directory.'],
     ['an unknown option', ['list', '--stauts', 'failed'], 'Did you mean --status?'],
     ['an unknown option before the command', ['--jsno', 'list'], 'Did you mean --json?'],
+    ['a token as option', ['list', '--token', 'x'], 'PERDURE_TOKEN or with --token-file'],
+    ['a token before the command', ['--token=x', 'list'], 'PERDURE_TOKEN or with --token-file'],
     ['an unknown short option', ['list', '-q'], 'Unknown option -q of `perdure list`'],
     ['an option of another command', ['list', '--keep-last', '1'], 'Unknown option --keep-last'],
     ['only options', ['--json'], 'No command given'],
