@@ -1,4 +1,4 @@
-import type { Call, Command, ExitCode, Terminal } from './command.ts';
+import type { Call, Command, ExitCode, Output, Terminal } from './command.ts';
 import type { OpenedTarget } from './target/open-target.ts';
 import { usage } from './cli-error.ts';
 import { orInterrupted } from './interrupts.ts';
@@ -10,8 +10,11 @@ export async function runCommandLine(
   terminal: Terminal,
   given?: readonly Command[],
 ): Promise<ExitCode> {
-  const isJson = argv.includes('--json');
+  // An argument after -- is no option.
+  const end = argv.indexOf('--');
+  const isJson = argv.slice(0, end === -1 ? undefined : end).includes('--json');
   let call: ParsedCall | undefined;
+  const warnings: string[] = [];
   try {
     const commands = given ?? (await import('./commands.ts')).commands;
     const parsed = parseArguments(argv, commands, terminal);
@@ -23,9 +26,9 @@ export async function runCommandLine(
     if (terminal.cwd === '') {
       throw usage('The working directory does not exist.', 'Change to another directory.');
     }
-    return await runCommand(parsed, { argv, commands }, terminal);
+    return await runCommand(parsed, { argv, commands, warnings }, terminal);
   } catch (error) {
-    return await report(error, terminal, { isJson, call });
+    return await report(error, terminal, { isJson, call, warnings });
   }
 }
 
@@ -42,25 +45,28 @@ async function showHelp(
 
 async function runCommand(
   parsed: ParsedCall,
-  given: Pick<Call, 'argv' | 'commands'>,
+  { warnings, ...given }: Pick<Call, 'argv' | 'commands'> & { readonly warnings: string[] },
   terminal: Terminal,
 ): Promise<ExitCode> {
   const { command, operands, options } = parsed;
   if (command.access === 'write') terminal.outliveReader();
   let target: Promise<OpenedTarget> | undefined;
   const { chooseTarget } = await import('./target/choose-target.ts');
-  const choose = () => chooseTarget(command, options, terminal);
+  const json = options.flag('json');
+  // With --json, a failure writes one document to the standard error. It has the warnings.
+  const quiet = json ? { ...terminal, stderr: collector(terminal.stderr, warnings) } : terminal;
+  const choose = () => chooseTarget(command, options, quiet);
   const call: Call = {
     ...given,
     command,
     operands,
     options,
     terminal,
-    json: options.flag('json'),
+    json,
     choose,
     open: () => {
       target ??= import('./target/open-target.ts').then(({ openTarget }) =>
-        openTarget(choose(), terminal),
+        openTarget(choose(), quiet),
       );
       return target;
     },
@@ -81,10 +87,27 @@ async function runCommand(
   }
 }
 
+/** An output that keeps what is written. */
+function collector(output: Output, written: string[]): Output {
+  return {
+    ...output,
+    write: (text) => void written.push(text.trim().replace(/^warning: /, '')),
+    style: (_, text) => text,
+  };
+}
+
 async function report(
   error: unknown,
   { stderr }: Terminal,
-  { isJson, call }: { readonly isJson: boolean; readonly call: ParsedCall | undefined },
+  {
+    isJson,
+    call,
+    warnings,
+  }: {
+    readonly isJson: boolean;
+    readonly call: ParsedCall | undefined;
+    readonly warnings: readonly string[];
+  },
 ): Promise<ExitCode> {
   const { reportOf } = await import('./exit-codes.ts');
   const { clean, cleanJson } = await import('./text/format.ts');
@@ -92,7 +115,8 @@ async function report(
   const reported = reportOf(error);
   const next = nextStep(reported.next, call?.operands[0], call);
   if (isJson) {
-    const error = { ...reported, ...(next !== undefined && { next }) };
+    const steps = [next, ...warnings].filter((step) => step !== undefined).join(' ');
+    const error = { ...reported, ...(steps !== '' && { next: steps }) };
     stderr.write(`${cleanJson(JSON.stringify({ error }))}\n`);
     return reported.exitCode;
   }

@@ -266,6 +266,11 @@ describe('a server that cannot be used', () => {
     const fails = await runCli(['list', '--server', changed]);
     expect(fails.code).toBe(5);
     expect(fails.stderr).toContain('npx perdure@9.1.0');
+    // One document, with the warning.
+    const { stderr } = await runCli(['list', '--server', changed, '--json']);
+    const error = { exitCode: 5, next: expect.stringContaining('npx perdure@9.1.0') };
+    expect(JSON.parse(stderr)).toMatchObject({ error });
+    expect(await runCli(['list', '--server', lists, '--json'])).toMatchObject({ stderr: '' });
   });
 
   it('a server that is not Perdure ends with 5', async () => {

@@ -120,6 +120,11 @@ describe('wrong calls end with 2 and say what is valid', () => {
     expect(JSON.parse(stderr)).toMatchObject({ error: { code: 'USAGE', exitCode: 2 } });
   });
 
+  it('--json after -- is an argument', async () => {
+    const { stderr } = await runCli(['show', '--store', 'nope.db', '--', '--json']);
+    expect(stderr).toMatch(/^error: /);
+  });
+
   it('-- ends the options, so that an id may begin with a dash', async () => {
     const { stderr } = await runCli(['show', '--store', 'nope.db', '--', '-1'], { cwd: directory });
     expect(stderr).toContain('nope.db');
