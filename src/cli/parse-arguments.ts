@@ -234,15 +234,21 @@ function readValue(option: Option, { rawName, value, inline }: GivenOption): str
       looksLikeOption ? `For a value that begins with -, write ${rawName}=${value}.` : undefined,
     );
   }
-  checkValue(kind, rawName, value);
+  checkValue(option, rawName, value);
   return value;
 }
 
-function checkValue(kind: NonNullable<Option['value']>, rawName: string, value: string): void {
+function checkValue({ value: kind, many }: Option, rawName: string, value: string): void {
   const wrong = (expected: string) =>
     usage(`Invalid ${rawName} ${JSON.stringify(value.slice(0, 80))}: use ${expected}.`);
-  if (typeof kind !== 'string') {
+  if (typeof kind === 'object') {
     if (kind.includes(value)) return;
+    if (many === true && value.includes(',')) {
+      throw usage(
+        `Invalid ${rawName} ${JSON.stringify(value.slice(0, 80))}: pass one value.`,
+        `Repeat ${rawName} for several values. Valid ones: ${kind.join(', ')}.`,
+      );
+    }
     const near = closestName(value, kind);
     throw near === undefined
       ? wrong(`one of ${kind.join(', ')}`)

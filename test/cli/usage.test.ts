@@ -95,6 +95,7 @@ describe('wrong calls end with 2 and say what is valid', () => {
     ['a flag with a value', ['list', '--json=1'], 'takes no value'],
     ['a wrong choice', ['list', '--status', 'fialed'], 'Did you mean failed?'],
     ['a wrong choice without a near miss', ['list', '--order', 'x'], 'one of created, ended'],
+    ['values with commas', ['list', '--status', 'failed,canceled'], 'Repeat --status'],
     ['a wrong number', ['list', '--limit', 'ten'], 'use a number'],
     ['a wrong duration', ['result', 'a', '--timeout', 'soon'], 'a duration such as 30s'],
     ['a wrong time', ['list', '--ended-from', 'yesterday'], 'a date such as'],

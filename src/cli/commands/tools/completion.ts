@@ -180,7 +180,9 @@ function zshOption({ name, short, value, many, summary }: Option): readonly stri
   const text = `[${zshText(summary)}]`;
   const action = value === undefined ? '' : `:value:${zshAction(name, value)}`;
   const repeat = many === true ? '*' : '';
-  const long = quoted(`${repeat}--${name}${text}${action}`);
+  // `--status failed` and `--status=failed`.
+  const equals = value === undefined ? '' : '=';
+  const long = quoted(`${repeat}--${name}${equals}${text}${action}`);
   return short === undefined ? [long] : [long, quoted(`${repeat}-${short}${text}${action}`)];
 }
 
