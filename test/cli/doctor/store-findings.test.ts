@@ -156,7 +156,8 @@ describe('doctor on an SQLite file', () => {
     other.exec('BEGIN IMMEDIATE');
     const report = await reportOnSqlite({ path: file, busyTimeoutMs: 50 });
     other.close();
-    only(findingsOf(report), 'store-locked');
+    const { sentence } = only(findingsOf(report), 'store-locked');
+    expect(sentence).toMatch(/^Another process has locked the store "/);
     expect(await doctor(file)).toEqual([]);
   });
 

@@ -91,7 +91,7 @@ export function callsOf(key: string, directory: string): Readonly<Record<string,
     },
     retention: { argv: ['retention'] },
     // No worker has a policy.
-    'retention run': { argv: ['retention', 'run', '--dry-run'], code: 2 },
+    'retention run': { argv: ['retention', 'run', '--dry-run'], code: 4 },
     'retention pause': { argv: ['retention', 'pause'] },
     'retention resume': { argv: ['retention', 'resume'] },
     audit: { argv: ['audit'] },

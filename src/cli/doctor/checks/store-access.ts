@@ -22,7 +22,7 @@ export const checkStoreAccess: Check = ({ report, selector }) => {
     case 'locked':
       return found(
         'store-locked',
-        `Another process has locked ${what} for more than two seconds.`,
+        `Another process has locked ${what.replace('The', 'the')} for more than two seconds.`,
         'End the other write: a `sqlite3` shell in a transaction, a backup tool or a `VACUUM`.',
       );
     case 'readOnly':
