@@ -85,7 +85,7 @@ const nextSteps: Readonly<Partial<Record<ErrorCode, string>>> = {
   INSTANCE_OVER: 'Run `perdure show <id>` to see how it ended.',
   STORE_TOO_OLD: 'Run `perdure migrate --plan` to see the missing migrations.',
   STORE_TOO_NEW: 'Use the newest version: `npx perdure@latest`.',
-  UNAUTHENTICATED: 'Set PERDURE_TOKEN, or pass --token-file.',
+  UNAUTHENTICATED: 'Set PERDURE_TOKEN to a token of this server, or pass --token-file.',
   FORBIDDEN: 'Use a token with a higher role: `perdure token create`.',
   PROVIDER: 'Run `perdure doctor` to check the connection.',
   TIMEOUT: 'Run `perdure why <id>` to see what it waits for.',

@@ -222,7 +222,9 @@ describe('a server that cannot be used', () => {
     for (const env of [{ PERDURE_TOKEN: 'perdure_wrong' }, {}]) {
       const { code, stderr } = await runCli(argv, { env });
       expect(code).toBe(4);
-      expect(stderr).toContain('Set PERDURE_TOKEN, or pass --token-file.');
+      expect(stderr).toContain(
+        'Set PERDURE_TOKEN to a token of this server, or pass --token-file.',
+      );
     }
   });
 

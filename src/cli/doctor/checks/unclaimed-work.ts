@@ -1,5 +1,5 @@
 import { attentionOf, type Check } from '../finding.ts';
-import { formatDuration } from '../../text/format.ts';
+import { formatCount, formatDuration } from '../../text/format.ts';
 import { counted, examples, workerCommand } from '../phrases.ts';
 
 /** Reports due work that no live worker can run. */
@@ -8,7 +8,7 @@ export const checkUnclaimedWork: Check = (examination) => {
   if (found === undefined) return [];
   const names = found.work.map(
     ({ kind, name, version, waiting, dueForMs }) =>
-      `${kind} ${JSON.stringify(name)}${version === undefined ? '' : ` version ${version}`} (${waiting} waiting for ${formatDuration(dueForMs)})`,
+      `${kind} ${JSON.stringify(name)}${version === undefined ? '' : ` version ${version}`} (${formatCount(waiting)} waiting for ${formatDuration(dueForMs)})`,
   );
   return [
     {
