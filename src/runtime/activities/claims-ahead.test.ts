@@ -39,22 +39,22 @@ function setUp({ runs = 32, ms = 1 } = {}) {
 it('a worker claims ahead after 32 fast runs, and not after a slow one', () => {
   expect(setUp({ runs: 31 }).ahead.room).toBe(0);
   const { ahead } = setUp();
-  expect(ahead.room).toBe(500);
-  ahead.ended(51);
+  expect(ahead.room).toBe(750);
+  ahead.ended(26);
   expect(ahead.room).toBe(0);
 });
 
-it('a worker claims ahead again when half of the places are free, and the listener is called once', () => {
+it('a worker claims ahead again when two thirds of the places are free, and the listener is called once', () => {
   const { ahead, add } = setUp();
   let calls = 0;
   ahead.onRoom(() => (calls += 1));
-  for (let count = 0; count < 500; count += 1) add('run');
+  for (let count = 0; count < 750; count += 1) add('run');
   expect(ahead.room).toBe(0);
-  for (let count = 0; count < 249; count += 1) ahead.grantNext();
+  for (let count = 0; count < 499; count += 1) ahead.grantNext();
   expect([ahead.room, calls]).toEqual([0, 0]);
   ahead.grantNext();
   ahead.grantNext();
-  expect([ahead.room, calls]).toEqual([251, 1]);
+  expect([ahead.room, calls]).toEqual([501, 1]);
 });
 
 it('slots are granted in the order of the claims', async () => {
