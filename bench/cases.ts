@@ -21,7 +21,7 @@ import { rawHello, rawInserts, rawSteps } from './cases/raw.ts';
 import { startsAfterCancel } from './cases/starts-after-cancel.ts';
 import { payloads } from './cases/payloads.ts';
 import { inlineStepRate, sequentialInlineSteps, sequentialSteps } from './cases/steps.ts';
-import { taskThroughput } from './cases/tasks.ts';
+import { taskThroughput, taskThroughputOf500 } from './cases/tasks.ts';
 import { coldList } from './cases/cold-list.ts';
 import { telemetryOverhead } from './cases/telemetry.ts';
 import { timerLateness } from './cases/timers.ts';
@@ -131,16 +131,23 @@ export const cases = {
     slow: true,
     peer: true,
   },
-  tasks: { title: '10,000 empty tasks', run: taskThroughput },
+  tasks: { title: '10,000 empty tasks, default options', run: taskThroughput },
+  tasks500: {
+    title: '10,000 empty tasks, 500 at a time',
+    run: taskThroughputOf500,
+    group: 'tasks',
+  },
   pgBossTasks: {
     title: '10,000 empty jobs, pg-boss',
     run: onPeer('pg-boss', 'tasks'),
     peer: true,
+    group: 'tasks',
   },
   graphileTasks: {
     title: '10,000 empty jobs, graphile-worker',
     run: onPeer('graphile-worker', 'tasks'),
     peer: true,
+    group: 'tasks',
   },
   claims: { title: '10 tasks claimed from a backlog', run: claimsFromBacklog },
   limits: { title: 'tasks with limits', run: limitedTasks },

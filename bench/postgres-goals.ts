@@ -70,18 +70,17 @@ export const postgresGoals: readonly Goal[] = [
     atLeast: 3,
   },
   {
-    what: 'tasks: rate against pg-boss',
-    figure: ({ tasks, pgBossTasks }) =>
-      ratio(tasks?.['ranPerSecond'], pgBossTasks?.['ranPerSecond']),
+    what: 'tasks: enqueued and run with default options, against pg-boss',
+    figure: ({ tasks, pgBossTasks }) => ratio(tasks?.['perSecond'], pgBossTasks?.['perSecond']),
     unit: '×',
     atLeast: 1,
   },
   {
-    what: 'tasks: rate against graphile-worker',
-    figure: ({ tasks, graphileTasks }) =>
-      ratio(tasks?.['ranPerSecond'], graphileTasks?.['ranPerSecond']),
+    what: 'tasks: enqueued and run with default options, against graphile-worker',
+    figure: ({ tasks, graphileTasks }) => ratio(tasks?.['perSecond'], graphileTasks?.['perSecond']),
     unit: '×',
-    atLeast: 0.6,
+    atLeast: 1,
+    target: 1.2,
   },
   {
     what: 'tasks: a claim from a backlog of 300,000, against one of 1,000',

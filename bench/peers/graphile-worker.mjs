@@ -3,6 +3,7 @@
  * performance page: a local queue, and completions in batches. `limits` has 1,000 named queues, which run one job at a time.
  */
 import { Logger, makeWorkerUtils, run } from 'graphile-worker';
+import { measurePasses } from '../task-passes.ts';
 
 const what = process.argv[2];
 const { store, quick } = JSON.parse(process.argv[3] ?? '{}');
@@ -67,12 +68,6 @@ async function enqueueAndRun() {
   return { enqueueSeconds: (enqueued - begun) / 1_000, runSeconds: (done - enqueued) / 1_000 };
 }
 
-await enqueueAndRun();
-const warm = await enqueueAndRun();
+const figures = await measurePasses(count, enqueueAndRun);
 await utils.release();
-process.stdout.write(
-  JSON.stringify({
-    enqueuedPerSecond: count / warm.enqueueSeconds,
-    ranPerSecond: count / warm.runSeconds,
-  }),
-);
+process.stdout.write(JSON.stringify(figures));
