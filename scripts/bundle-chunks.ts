@@ -21,6 +21,8 @@ export const THREADS: readonly string[] = [
 
 /** In this order: a module belongs to the first chunk that contains it. */
 const CHUNKS: readonly ChunkRule[] = [
+  // Each process with a worker has a watchdog thread, so it loads nothing else.
+  { name: 'watchdog', contains: (reachable) => reachable('runtime/watchdog/watchdog-thread') },
   // Threads and telemetry load little of the package.
   {
     name: 'base',

@@ -155,7 +155,7 @@ const LOADS_USER_CODE: readonly string[] = [
   'cli/running/worker-module.ts',
   'cli/commands/look/replay.ts',
   'runtime/activities/activity-thread.ts',
-  'runtime/watchdog/watchdog-thread.ts',
+  'runtime/watchdog/blocked-claims.ts',
 ];
 
 /** The entry points that browsers load: they must not depend on Node.js. */

@@ -21,7 +21,7 @@ import { SessionReader } from './session-reader.ts';
 import { ActivityRun } from './activity-run.ts';
 import type { RunEnvironment } from './run-environment.ts';
 import type { AttemptResult } from './attempt-result.ts';
-import { blockedFailure } from '../watchdog/watchdog-messages.ts';
+import { blockedFailure } from '../watchdog/blocked-failure.ts';
 import { BatchGatherer } from '../batches/batch-gatherer.ts';
 import { Emitter, type StreamBackpressure } from './emitter.ts';
 import type { Leases } from '../leases/leases.ts';

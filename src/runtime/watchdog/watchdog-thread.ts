@@ -3,11 +3,8 @@ import { writeSync } from 'node:fs';
 import { Session } from 'node:inspector';
 import { setInterval, setTimeout } from 'node:timers';
 import { parentPort, workerData } from 'node:worker_threads';
-import { encodeBlockedDetails } from '../../model/failures/blocked.ts';
-import type { Provider, Reopening } from '../../providers/contract/provider.ts';
+import type { Provider } from '../../providers/contract/provider.ts';
 import {
-  blockedFailure,
-  describeBlock,
   describeProperty,
   type BlockAction,
   type FromWatchdog,
@@ -15,12 +12,11 @@ import {
   type ToWatchdog,
   type WatchedWorker,
 } from './watchdog-messages.ts';
+import type * as blockedClaims from './blocked-claims.ts';
 import type { LoopHold } from './loop-holder.ts';
 
 const maxIntervalMs = 1_000;
 const minIntervalMs = 10;
-// Effectively forever: another build or an operator unblocks the instance.
-const blockedDelayMs = 10 * 365 * 24 * 3_600_000;
 const maxStackLines = 12;
 // Maximum time for the store calls before the process is killed.
 const exitSlackMs = 2_000;
@@ -203,15 +199,13 @@ class BlockedPeriod {
   /** Renews the claim until the code exceeds its lease. Otherwise another worker would run the same code. */
   async #renew(hold: LoopHold, worker: WatchedWorker, leaseMs: number): Promise<void> {
     if (worker.reopening === undefined) return;
-    const items = hold.kind === 'handler' ? [hold.lockToken] : (hold.items ?? []);
-    const extendMs = Math.max(leaseMs, worker.activityLeaseMs);
-    const renewals = items.map((lockToken) => ({ lockToken }));
+    const { activityLeaseMs } = worker;
     try {
-      const store = await this.#open(worker.reopening);
-      if (hold.kind === 'turn' && hold.lockToken !== undefined) {
-        await store.renewOrchestrationLocks([hold.lockToken], leaseMs);
-      }
-      if (renewals.length > 0) await store.renewWorkItemLocks(renewals, extendMs);
+      const [{ renewClaims }, store] = await Promise.all([
+        loadClaims(),
+        this.#open(worker.reopening),
+      ]);
+      await renewClaims(store, hold, { leaseMs, activityLeaseMs });
     } catch (error) {
       log({ error: String(error) }, 'renewing the lease of blocking code failed');
     }
@@ -229,14 +223,8 @@ class BlockedPeriod {
       return;
     }
     try {
-      const store = await this.#open(worker.reopening);
-      const done =
-        hold.kind === 'turn'
-          ? await blockInstance(store, hold, worker, {
-              description: describeBlock(what, blockedMs, leaseMs),
-              stack: this.#stack,
-            })
-          : await fail(store, hold, worker, blockedFailure(what, blockedMs, leaseMs));
+      const [{ endClaim }, store] = await Promise.all([loadClaims(), this.#open(worker.reopening)]);
+      const done = await endClaim(store, hold, worker, { blockedMs, leaseMs, stack: this.#stack });
       if (!done) return;
       this.#action = hold.kind === 'turn' ? 'blocked' : 'failed';
       const message =
@@ -265,75 +253,33 @@ class BlockedPeriod {
     setTimeout(exit, exitSlackMs);
   }
 
-  #open(reopening: Reopening): Promise<Provider> {
-    this.#store ??= reopen(reopening);
+  #open(reopening: NonNullable<WatchedWorker['reopening']>): Promise<Provider> {
+    this.#store ??= loadClaims().then(({ openStore }) => openStore(reopening));
     return this.#store;
   }
 }
 
 /**
- * Loads the store modules, which take 6 MB. Called when the event loop misses a beat: the store is needed two beats later. With a
- * short lease, that leaves no time, and they are loaded after the first pong.
+ * Loads the modules that write to the store, which take 6 MB. Called when the event loop misses a beat: they are needed two beats
+ * later. With a short lease, that leaves no time, and they are loaded after the first pong.
  */
 function loadStores(): void {
   if (isLoaded) return;
   isLoaded = true;
   for (const { reopening } of workers.values()) {
-    if (reopening !== undefined) load(reopening.module).catch(() => undefined);
+    if (reopening === undefined) continue;
+    void loadClaims()
+      .then(({ loadStore }) => loadStore(reopening))
+      .catch(() => undefined);
   }
 }
 
-function load(module: string): Promise<Record<string, (options: object) => Promise<Provider>>> {
-  return import(module) as Promise<Record<string, (options: object) => Promise<Provider>>>;
-}
-
-async function reopen({ module, exportName, options }: Reopening): Promise<Provider> {
-  const loaded = await load(module);
-  const open = loaded[exportName];
-  if (open === undefined)
-    throw new Error(
-      `Module ${JSON.stringify(module)} does not export ${JSON.stringify(exportName)}.`,
-    );
-  return open(options);
+function loadClaims(): Promise<typeof blockedClaims> {
+  return import('./blocked-claims.ts');
 }
 
 function leaseOf({ kind }: LoopHold, worker: WatchedWorker): number {
   return kind === 'turn' ? worker.orchestrationLeaseMs : worker.activityLeaseMs;
-}
-
-async function blockInstance(
-  store: Provider,
-  hold: LoopHold & { kind: 'turn' },
-  { buildId, name }: WatchedWorker,
-  { description, stack }: { readonly description: string; readonly stack: string | undefined },
-): Promise<boolean> {
-  const { lockToken, fences } = hold;
-  const location = stack?.split('\n', 1)[0];
-  const code = 'EVENT_LOOP_BLOCKED';
-  const details = encodeBlockedDetails({ code, worker: name, ...(location && { location }) });
-  const blocked = { reason: `${code}: ${description}`, buildId, details };
-  const how = { delayMs: blockedDelayMs, giveBackClaim: true, evenIfExpired: true, blocked };
-  if (lockToken !== undefined) {
-    return (await store.abandonOrchestrationItems([{ lockToken, ...how }]))[0] === true;
-  }
-  if (fences === undefined) return false;
-  return (await store.holdInstances([{ ...fences, delayMs: blockedDelayMs, blocked }]))[0] === true;
-}
-
-async function fail(
-  store: Provider,
-  hold: LoopHold & { kind: 'handler' },
-  { name }: WatchedWorker,
-  failure: object,
-): Promise<boolean> {
-  const { lockToken, startedAt, onFail } = hold;
-  const outcome = {
-    kind: 'failed',
-    failure: JSON.stringify(failure),
-    ran: { worker: name, startedAt },
-    ...(onFail !== undefined && { onFail }),
-  } as const;
-  return (await store.ackWorkItems([{ lockToken, outcome }]))[0]?.ok === true;
 }
 
 /**
