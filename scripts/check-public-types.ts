@@ -6,13 +6,12 @@
  */
 import { existsSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, posix } from 'node:path';
-import { format } from 'prettier';
 import ts from 'typescript-5.9';
+import { formatDocument } from './format-document.ts';
 
 const root = join(import.meta.dirname, '..');
 const dist = `${join(root, 'dist').replaceAll('\\', '/')}/`;
 const reports = join(root, 'docs', 'api-report');
-const config = JSON.parse(readFileSync(join(root, '.prettierrc.json'), 'utf8')) as object;
 const { name: packageName, exports } = JSON.parse(
   readFileSync(join(root, 'package.json'), 'utf8'),
 ) as { name: string; exports: Record<string, { types: string }> };
@@ -77,7 +76,7 @@ async function reportOf(entry: string, types: string): Promise<string> {
     return `## ${name}\n\n\`\`\`typescript\n${text.join('\n\n')}\n\`\`\`\n`;
   });
   const title = `# \`${posix.join(packageName, entry)}\`: ${exported.size} exports`;
-  return await format([title, ...sections].join('\n\n'), { ...config, parser: 'markdown' });
+  return await formatDocument([title, ...sections].join('\n\n'));
 }
 
 const wanted = new Map<string, string>();

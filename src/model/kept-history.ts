@@ -21,7 +21,11 @@ import { applyTags, type Tags } from './values/tags.ts';
 
 /** An operation whose answer is not among the kept events. */
 type OpenOperation =
-  ActivityScheduled | TimerCreated | ChildScheduled | DetachedStarted | AwakeableCreated;
+  | ActivityScheduled
+  | TimerCreated
+  | ChildScheduled
+  | DetachedStarted
+  | AwakeableCreated;
 
 /** The state of an execution after its first `events` events, computed without its code. */
 export interface KeptHistory {

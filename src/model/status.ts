@@ -3,11 +3,20 @@ export type InstanceStatus = 'pending' | 'running' | 'canceling' | TerminalStatu
 
 /** A final status. Only task runs can be `skipped` or `expired`. */
 export type TerminalStatus =
-  'completed' | 'failed' | 'canceled' | 'terminated' | 'skipped' | 'expired';
+  | 'completed'
+  | 'failed'
+  | 'canceled'
+  | 'terminated'
+  | 'skipped'
+  | 'expired';
 
 /** The status of one execution of an instance. */
 export type ExecutionStatus =
-  'pending' | 'running' | 'canceling' | TerminalStatus | 'continuedAsNew';
+  | 'pending'
+  | 'running'
+  | 'canceling'
+  | TerminalStatus
+  | 'continuedAsNew';
 
 export const instanceStatuses: readonly InstanceStatus[] = [
   'pending',

@@ -52,7 +52,9 @@ export function otel(options?: OtelOptions): Telemetry {
     throw invalidOption('instanceSpans', instanceSpans, 'true or false');
   }
   const tracers = providerOf(given.tracerProvider, 'getTracer') as
-    TracerProvider | false | undefined;
+    | TracerProvider
+    | false
+    | undefined;
   const meters = providerOf(given.meterProvider, 'getMeter') as MeterProvider | false | undefined;
   const producer = producerOf(given.metricProducer);
   if (producer !== undefined && meters !== undefined && meters !== false) {

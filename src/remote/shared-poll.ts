@@ -1,6 +1,7 @@
 /** The outcome of one wait. */
 export type PollResult<Value> = { readonly key: string } & (
-  { readonly value: Value } | { readonly error: Error }
+  | { readonly value: Value }
+  | { readonly error: Error }
 );
 
 /** Makes one long request; resolves with the results that came in time, possibly none. */

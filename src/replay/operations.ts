@@ -15,7 +15,13 @@ import { EventInbox } from './event-inbox.ts';
 import type { StepCall } from './step-call.ts';
 
 export type OperationKind =
-  'activity' | 'timer' | 'event' | 'child' | 'detached' | 'step' | 'awakeable';
+  | 'activity'
+  | 'timer'
+  | 'event'
+  | 'child'
+  | 'detached'
+  | 'step'
+  | 'awakeable';
 
 /** Withdraws operations and records it. */
 export interface OperationOwner {

@@ -22,7 +22,13 @@ export interface AttemptEnded {
   readonly attempt: number;
   readonly durationMs: number;
   readonly outcome:
-    'completed' | 'failed' | 'skipped' | 'retried' | 'canceled' | 'lost' | 'deleted';
+    | 'completed'
+    | 'failed'
+    | 'skipped'
+    | 'retried'
+    | 'canceled'
+    | 'lost'
+    | 'deleted';
   /** The error of a `failed` or `retried` attempt. */
   readonly error?: Error;
   /** With `retried`: the delay before the next attempt, in milliseconds. */

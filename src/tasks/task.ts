@@ -96,7 +96,8 @@ export interface TaskOptions<Parsed, Output = unknown, Input = Parsed> extends L
   readonly expiresIn?: Duration | undefined;
   /** Checked before the first attempt. If it returns `false`, the run ends as `skipped`. */
   readonly condition?:
-    ((input: Parsed, context: TaskAttempt) => boolean | Promise<boolean>) | undefined;
+    | ((input: Parsed, context: TaskAttempt) => boolean | Promise<boolean>)
+    | undefined;
   /** Pauses this task in a worker that sees consecutive failures. */
   readonly circuitBreaker?: CircuitBreakerOptions | undefined;
   /** Runs after the final failure of a run. Not for runs that are canceled, skipped or expired. */
@@ -171,7 +172,8 @@ export function task<Parsed = void, Output = unknown, Input = Parsed>(
 export function task<Parsed, Output, Input>(
   name: string,
   handler:
-    TaskDefinition<Input, Output, Parsed>['handler'] | BatchDefinition<Parsed, Output>['handler'],
+    | TaskDefinition<Input, Output, Parsed>['handler']
+    | BatchDefinition<Parsed, Output>['handler'],
   options: TaskOptions<Parsed, Output, Input> & { readonly batch?: BatchOptions } = {},
 ): TaskDefinition<Input, Output, Parsed> {
   const what = `task '${checkName(name, 'Task name')}'`;

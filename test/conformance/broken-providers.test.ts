@@ -43,30 +43,26 @@ function findCase(id: string) {
 // The same cases pass on the intact provider: sqlite.test.ts runs all of them on such files.
 describe('the conformance suite rejects a provider in which', () => {
   for (const broken of brokenProviders) {
-    it.concurrent(
-      `${broken.fault} [${broken.rejectedBy}]`,
-      async () => {
-        const conformanceCase = findCase(broken.rejectedBy);
-        const { create, reopen } = files;
-        let first: Provider | undefined;
-        const rejection: unknown = await runCase(conformanceCase, {
-          name: 'broken',
-          create: async (options) => {
-            const provider = breakProvider(await create(options), broken, options.clock);
-            first = provider.intact;
-            return provider;
-          },
-          reopen: async ({ clock }) => {
-            assert.ok(first);
-            return breakProvider(await reopen({ clock, first }), broken, clock);
-          },
-        }).catch((error: unknown) => error);
-        // An assertion of the case, not an error of the broken provider.
-        expect(rejection).toBeInstanceOf(assert.AssertionError);
-        // All cases run concurrently, so each may wait for all others.
-      },
-      300_000,
-    );
+    it.concurrent(`${broken.fault} [${broken.rejectedBy}]`, async () => {
+      const conformanceCase = findCase(broken.rejectedBy);
+      const { create, reopen } = files;
+      let first: Provider | undefined;
+      const rejection: unknown = await runCase(conformanceCase, {
+        name: 'broken',
+        create: async (options) => {
+          const provider = breakProvider(await create(options), broken, options.clock);
+          first = provider.intact;
+          return provider;
+        },
+        reopen: async ({ clock }) => {
+          assert.ok(first);
+          return breakProvider(await reopen({ clock, first }), broken, clock);
+        },
+      }).catch((error: unknown) => error);
+      // An assertion of the case, not an error of the broken provider.
+      expect(rejection).toBeInstanceOf(assert.AssertionError);
+      // All cases run concurrently, so each may wait for all others.
+    }, 300_000);
   }
 });
 

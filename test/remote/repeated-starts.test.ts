@@ -8,7 +8,11 @@ const double = task('double', (_ctx, number: number) => Promise.resolve(number *
 const definitions = { orchestrations: [quick], tasks: [double] };
 
 type Start =
-  'createInstances' | 'createTasks' | 'submitJobs' | 'forkInstances' | 'startScheduledRuns';
+  | 'createInstances'
+  | 'createTasks'
+  | 'submitJobs'
+  | 'forkInstances'
+  | 'startScheduledRuns';
 
 interface Calls {
   /** How often the store was asked to start something. */

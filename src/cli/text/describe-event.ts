@@ -7,7 +7,8 @@ export function describeEvent(event: HistoryEvent): string {
   const text = (key: string): string | undefined =>
     typeof fields[key] === 'string' && fields[key] !== '' ? String(fields[key]) : undefined;
   const failure = fields['failure'] as
-    { readonly message?: string; readonly code?: string } | undefined;
+    | { readonly message?: string; readonly code?: string }
+    | undefined;
   const code = failure?.code === undefined ? '' : ` (${failure.code})`;
   const fireAt = fields['fireAt'];
   return [

@@ -12,7 +12,8 @@ import type {
 
 /** The definition whose limits are read or changed: its name, or its kind and name. A definition fits, too. */
 export type LimitTarget =
-  string | { readonly name: string; readonly kind?: LimitedKind | 'flow' | undefined };
+  | string
+  | { readonly name: string; readonly kind?: LimitedKind | 'flow' | undefined };
 
 /** The limits of a definition, and how far they are used. All times are milliseconds since the epoch. */
 export interface LimitsInfo {

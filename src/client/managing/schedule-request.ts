@@ -83,7 +83,8 @@ export type OrchestrationSchedule<Input = unknown> = ScheduleTiming & {
 export type FlowSchedule<Input = unknown> = ScheduleTiming & {
   readonly flow: FlowRef<Input>;
   readonly options?:
-    Pick<StartOptions, 'priority' | 'headers' | 'tags' | 'timeout' | 'key' | 'weight'> | undefined;
+    | Pick<StartOptions, 'priority' | 'headers' | 'tags' | 'timeout' | 'key' | 'weight'>
+    | undefined;
 } & ScheduledInput<Input>;
 
 const fieldNames = [

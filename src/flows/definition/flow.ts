@@ -75,7 +75,9 @@ interface StepOptions<
    * It is stored with the run as data.
    */
   readonly key?:
-    string | ((given: Visible<S, Needs, Optional>) => Reference<string | undefined>) | undefined;
+    | string
+    | ((given: Visible<S, Needs, Optional>) => Reference<string | undefined>)
+    | undefined;
   /** Steps whose output the handler receives. */
   readonly needs?: readonly Needs[] | undefined;
   /** Steps that may be skipped. The handler receives their output or `undefined`. */

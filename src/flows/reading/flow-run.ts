@@ -7,7 +7,13 @@ import { RunReader } from './run-reader.ts';
 
 /** The status of a step or an item. */
 export type StepStatus =
-  'pending' | 'queued' | 'running' | 'completed' | 'failed' | 'skipped' | 'canceled';
+  | 'pending'
+  | 'queued'
+  | 'running'
+  | 'completed'
+  | 'failed'
+  | 'skipped'
+  | 'canceled';
 
 /** The state of a step, an item or an on-fail handler. All times are milliseconds since the epoch. */
 export interface StepState {

@@ -208,7 +208,12 @@ export class NondeterminismError extends PerdureError {
 
 /** Why a running handler or a pending operation was canceled. */
 export type CancelTrigger =
-  'cancel' | 'timeout' | 'race_lost' | 'shutdown' | 'lease_lost' | 'deleted';
+  | 'cancel'
+  | 'timeout'
+  | 'race_lost'
+  | 'shutdown'
+  | 'lease_lost'
+  | 'deleted';
 
 /** The reason of an aborted signal, and the error of a canceled operation. */
 export class CanceledError extends PerdureError {

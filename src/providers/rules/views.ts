@@ -90,7 +90,8 @@ export function versionOf(row: VersionColumns): string {
 export function isPath(
   rootId: string,
   rows: readonly (
-    { readonly instanceId: string; readonly parentInstanceId: string | null } | undefined
+    | { readonly instanceId: string; readonly parentInstanceId: string | null }
+    | undefined
   )[],
 ): boolean {
   return rows.every((row, index) =>

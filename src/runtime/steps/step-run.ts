@@ -43,7 +43,10 @@ export type StepMessage = Extract<
  * or the codec could not encode its result and it was rolled back.
  */
 export type StepTransactionEnd =
-  'committed' | 'lost' | 'unknown' | { readonly unencoded: PerdureError };
+  | 'committed'
+  | 'lost'
+  | 'unknown'
+  | { readonly unencoded: PerdureError };
 
 export interface StepRunParams {
   readonly clock: Clock;

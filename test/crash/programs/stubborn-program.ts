@@ -18,7 +18,8 @@ export interface StubbornOptions {
 
 /** A message to the test. */
 export type StubbornReport =
-  { readonly kind: 'ready' | 'running' } | { readonly kind: 'acked'; readonly accepted: boolean };
+  | { readonly kind: 'ready' | 'running' }
+  | { readonly kind: 'acked'; readonly accepted: boolean };
 
 const options = JSON.parse(process.argv[2] ?? '') as StubbornOptions;
 const { store, name, leaseMs, how, blockMs = 0 } = options;

@@ -7,7 +7,8 @@ export interface StepSpec {
   readonly dependencies: Readonly<Record<number, 'needs' | 'after'>>;
   /** Default: no condition. */
   readonly condition?:
-    { readonly kind: 'flag'; readonly holds: boolean } | { readonly kind: 'exists' };
+    | { readonly kind: 'flag'; readonly holds: boolean }
+    | { readonly kind: 'exists' };
   readonly hasSignal: boolean;
   readonly maxAttempts: number;
   /** Number of items of a map or generator. */

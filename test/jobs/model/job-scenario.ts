@@ -19,7 +19,14 @@ export type Step =
     }
   | {
       readonly kind:
-        'result' | 'hurriedResult' | 'close' | 'cancel' | 'release' | 'read' | 'leave' | 'reuse';
+        | 'result'
+        | 'hurriedResult'
+        | 'close'
+        | 'cancel'
+        | 'release'
+        | 'read'
+        | 'leave'
+        | 'reuse';
       readonly job: number;
     }
   | {

@@ -12,7 +12,13 @@ import { StoreBoundary, type HoldPoint } from './store-boundary.ts';
 
 /** The acts on an instance that runs two activities, `first` and `second`. */
 export type Act =
-  'cancel' | 'complete' | 'fail' | 'retry' | 'terminate' | 'delete' | 'continue as new';
+  | 'cancel'
+  | 'complete'
+  | 'fail'
+  | 'retry'
+  | 'terminate'
+  | 'delete'
+  | 'continue as new';
 
 /** The final state of a race. */
 export interface RaceOutcome {

@@ -44,7 +44,13 @@ export interface ModelItem {
 /** A message that a commit delivered to an instance. */
 export interface Delivered {
   readonly kind:
-    'completed' | 'failed' | 'canceled' | 'event' | 'cancel' | 'childEnded' | 'childCanceled';
+    | 'completed'
+    | 'failed'
+    | 'canceled'
+    | 'event'
+    | 'cancel'
+    | 'childEnded'
+    | 'childCanceled';
   readonly execution: number | null;
   readonly operation: number | null;
   /** When it became visible, by the store's clock. */

@@ -192,4 +192,5 @@ export class Batching<Item, Result> {
 }
 
 type Outcome<T> =
-  { readonly ok: true; readonly value: T } | { readonly ok: false; readonly error: Error };
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly error: Error };

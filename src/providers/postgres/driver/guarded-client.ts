@@ -69,7 +69,8 @@ export class GuardedClient {
 
   #run(config: unknown, rest: readonly unknown[]): unknown {
     const done = rest.findLast((one) => typeof one === 'function') as
-      ((error: unknown, result?: unknown) => void) | undefined;
+      | ((error: unknown, result?: unknown) => void)
+      | undefined;
     const sent = this.#send(config, rest);
     if (done === undefined || !(sent instanceof Promise)) return sent;
     void settleWith(sent, done);

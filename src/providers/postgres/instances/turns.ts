@@ -111,9 +111,8 @@ export class Turns {
         tags === undefined ? [] : [{ instanceKey, tags }],
       ),
     );
-    const emitting = commits.flatMap(
-      ({ target: { instanceKey, instanceId }, turn: { emitted } }) =>
-        emitted === undefined ? [] : [{ instanceKey, instanceId, emitted }],
+    const emitting = commits.flatMap(({ target: { instanceKey, instanceId }, turn: { emitted } }) =>
+      emitted === undefined ? [] : [{ instanceKey, instanceId, emitted }],
     );
     await commitEmitted(this.#parts, batch.scope, emitting);
     await this.#writeUpdates(batch, commits);

@@ -309,7 +309,8 @@ export class NextDueCache {
   readonly #maxAgeMs: number;
   #changes = 0;
   #known:
-    { readonly nextAt: number; readonly nowMs: number; readonly startedAt: number } | undefined;
+    | { readonly nextAt: number; readonly nowMs: number; readonly startedAt: number }
+    | undefined;
 
   constructor({ clock, maxAgeMs }: { readonly clock: Clock; readonly maxAgeMs: number }) {
     this.#clock = clock;

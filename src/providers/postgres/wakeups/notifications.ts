@@ -295,7 +295,8 @@ export interface CommitNotice {
 
 /** A notification. `hello`: the sender started to listen; `here`: the reply to it. */
 type Notification = { readonly from: string } & (
-  { readonly kind: 'hello' | 'here' } | ({ readonly kind: 'news' } & CommitNotice)
+  | { readonly kind: 'hello' | 'here' }
+  | ({ readonly kind: 'news' } & CommitNotice)
 );
 
 // PostgreSQL limits a payload to less than 8,000 bytes.

@@ -9,7 +9,8 @@ import { platform } from '../../../model/platform.ts';
 
 /** The result of one item: its value, or the error for which it was rolled back. */
 export type Isolated<T> =
-  { readonly ok: true; readonly value: T } | { readonly ok: false; readonly error: Error };
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly error: Error };
 
 /** The transaction that an operation runs in. */
 export interface Scope {
