@@ -148,6 +148,9 @@ it('cancel() and terminate() with the key of an earlier call change nothing', as
   await client.retry('one', { from: 'start', input: 'again' });
   expect(await client.cancel('one', { key: 'k' })).toMatchObject(changed);
   expect((await client.get('one'))?.status).not.toBe('canceled');
+  // A termination is another request, also with the key of a cancel.
+  expect(await client.terminate('one', { key: 'k' })).toMatchObject(changed);
+  expect((await client.get('one'))?.status).toBe('terminated');
   await expect(client.cancel('one', { key: '' })).rejects.toMatchObject({ code: 'INVALID_NAME' });
   await expect(client.terminate('one', { key: 7 as never })).rejects.toMatchObject({
     code: 'INVALID_NAME',

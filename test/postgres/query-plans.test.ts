@@ -154,6 +154,7 @@ const cases: readonly string[] = [
   'canceled/waits-for-what-cannot-be-stopped',
   'canceled/can-be-listed',
   'terminate/ends-at-once',
+  'terminate/a-repeat-changes-nothing',
   'no-return/later-requests-are-not-delivered',
   'task-ack/counts-failures-over-attempts',
   'key/names-the-active-run',

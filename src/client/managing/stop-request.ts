@@ -18,8 +18,8 @@ export interface CancelOptions {
    */
   readonly wait?: boolean | undefined;
   /**
-   * Identifies the request. A repeat with the key within ten minutes changes nothing, also if the instance was retried or
-   * replaced since. Default: a new key per call, for repeats by the client.
+   * Identifies the request. A repeated cancel with the key within ten minutes changes nothing, also if the instance was retried
+   * or replaced since. Default: a new key per call, for repeats by the client.
    */
   readonly key?: string | undefined;
 }

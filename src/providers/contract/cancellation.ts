@@ -111,6 +111,8 @@ export interface CancellationStore {
    *   ten minutes, also if that one was retried, replaced or deleted; a request that changed nothing leaves its key free
    *   (stop/a-repeat-changes-nothing, stop/a-repeat-spares-the-next-life, stop/a-key-belongs-to-its-id,
    *   stop/an-ineffective-request-keeps-its-key-free)
+   * - treat a `key` of `terminate` and one that is older than ten minutes as new
+   *   (stop/a-key-belongs-to-its-action, stop/a-key-expires-after-ten-minutes)
    * - record the audit entry in the same transaction, exactly if the request changed the instance; entries with one
    *   audit id add up in one record (audit/records-cancels, audit/commits-with-the-change)
    */

@@ -82,6 +82,34 @@ export const brokenStops: readonly BrokenProvider[] = [
     },
   },
   {
+    fault: 'the key of a cancel request counts for a termination',
+    rejectedBy: 'stop/a-key-belongs-to-its-action',
+    override: ({ provider }) => {
+      const seen = new Set<string>();
+      return {
+        requestCancel(requests) {
+          for (const { instanceId, key } of requests) seen.add(`${instanceId} ${key}`);
+          return provider.requestCancel(requests);
+        },
+        async terminate(requests) {
+          const isRepeat = requests.some(({ instanceId, key }) => seen.has(`${instanceId} ${key}`));
+          if (!isRepeat) return provider.terminate(requests);
+          return requests.map(() => ({ found: true, changed: true, status: 'canceling' }));
+        },
+      };
+    },
+  },
+  {
+    fault: 'the key of a cancel request never expires',
+    rejectedBy: 'stop/a-key-expires-after-ten-minutes',
+    override: ({ provider, db }) => ({
+      requestCancel(requests) {
+        db.exec('UPDATE deleted_starts SET expires_at = 9e15');
+        return provider.requestCancel(requests);
+      },
+    }),
+  },
+  {
     fault: 'a cancel request without effect takes its key',
     rejectedBy: 'stop/an-ineffective-request-keeps-its-key-free',
     override: ({ provider }) => {

@@ -8,6 +8,8 @@ export const notFoundYet: readonly NotFound[] = [
       'the key of a cancel request is ignored',
       'the key of a cancel request is forgotten with its instance',
       'the key of a cancel request counts for every instance',
+      'the key of a cancel request counts for a termination',
+      'the key of a cancel request never expires',
       'a cancel request without effect takes its key',
       'the key of a termination is ignored',
       'a replaced instance begins a new stream',

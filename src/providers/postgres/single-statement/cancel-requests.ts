@@ -110,7 +110,7 @@ const requestRows = rowsOf<CancelInstance>()({
   cancel_payload: ['text', (request) => messageOf(request).payload],
   limit_data: ['text', (request) => limitOf(request).data],
   limit_payload: ['text', (request) => limitOf(request).payload],
-  stop_key: ['text', (request) => stopKey(request) ?? null],
+  stop_key: ['text', (request) => stopKey('cancel', request) ?? null],
 });
 
 /**

@@ -3,8 +3,9 @@ import {
   type DeletedStart,
   type RepeatableStart,
 } from '../../shared/deleted-starts.ts';
-import { one, prepare, rowsOf, strings } from '../driver/columns.ts';
+import { clock, one, prepare, rowsOf, strings } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
+import { nowSql } from '../driver/scope.ts';
 
 // Bounds how long a purge holds its row locks.
 const maxPurged = 10_000;
@@ -25,13 +26,20 @@ export class DeletedStarts {
 
   /** Returns the keys of those starts that repeat one whose instance was deleted. */
   async find(tx: Transaction, starts: readonly RepeatableStart[]): Promise<ReadonlySet<string>> {
-    return this.findKeys(tx, starts.filter(isRepeat).map(deletedStartKey));
-  }
-
-  /** Returns those of the keys that were recorded. */
-  async findKeys(tx: Transaction, startKeys: readonly string[]): Promise<ReadonlySet<string>> {
+    const startKeys = starts.filter(isRepeat).map(deletedStartKey);
     if (startKeys.length === 0) return new Set();
     const found = await tx.query<{ startKey: string }>(...this.#sql.find({ startKeys }));
+    return new Set(found.map(({ startKey }) => startKey));
+  }
+
+  /** Returns those of the keys that were recorded and have not expired. */
+  async findLiveKeys(
+    tx: Transaction,
+    startKeys: readonly string[],
+    now: number | null,
+  ): Promise<ReadonlySet<string>> {
+    if (startKeys.length === 0) return new Set();
+    const found = await tx.query<{ startKey: string }>(...this.#sql.findLive({ now, startKeys }));
     return new Set(found.map(({ startKey }) => startKey));
   }
 
@@ -87,6 +95,12 @@ function statements(schema: string) {
       { startKeys: strings() },
       ({ startKeys }) =>
         `SELECT start_key AS "startKey" FROM ${table} WHERE start_key = ANY (${startKeys})`,
+    ),
+    findLive: prepare(
+      'perdure_find_live_deleted_starts',
+      { now: clock, startKeys: strings() },
+      ({ startKeys }) => `SELECT start_key AS "startKey" FROM ${table}
+        WHERE start_key = ANY (${startKeys}) AND expires_at > ${nowSql}`,
     ),
     purge: prepare(
       'perdure_purge_deleted_starts',

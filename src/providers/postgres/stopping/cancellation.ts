@@ -17,7 +17,12 @@ import type { DeletedStarts } from '../starts/deleted-starts.ts';
 import type { Audit } from '../tables/audit.ts';
 import type { Definitions } from '../tables/definitions.ts';
 import type { WorkItems } from '../tables/work-items.ts';
-import { recordedStops, repeatedStop, stopKey } from '../../shared/repeated-stops.ts';
+import {
+  recordedStops,
+  repeatedStop,
+  stopKey,
+  type StopAction,
+} from '../../shared/repeated-stops.ts';
 import { toCancelInfo, toRunningItem } from '../../shared/work-item-row.ts';
 import type { InstanceStops } from './instance-stops.ts';
 import { applyTimeouts, type TimeoutParts } from './timeouts.ts';
@@ -61,6 +66,7 @@ export function createCancellationStore(
       operation: 'terminate',
       run: (scope, requests) =>
         stop(store, scope, {
+          action: 'terminate',
           requests: requests.map((request) => ({ cleanupMs: defaultCleanupMs, ...request })),
           parents: 'all',
           how: (batch, known) => store.stops.terminate(batch, known),
@@ -94,6 +100,7 @@ export function requestCancels(
   requests: readonly CancelInstance[],
 ): Promise<readonly StopResult[]> {
   return stop(store, scope, {
+    action: 'cancel',
     requests,
     parents: 'ending',
     how: (batch, known) => store.stops.requestCancel(batch, known),
@@ -113,10 +120,12 @@ async function stop<Request extends StopTarget>(
   store: StopStore,
   scope: Scope,
   {
+    action,
     requests,
     parents,
     how,
   }: {
+    readonly action: StopAction;
     readonly requests: readonly Request[];
     readonly parents: 'all' | 'ending';
     readonly how: (
@@ -131,13 +140,14 @@ async function stop<Request extends StopTarget>(
   // The keys are read after the lock: a first attempt that held it has committed.
   const [, repeatedKeys] = await scope.begin(
     instances.lock({ ids, parents }),
-    store.deletedStarts.findKeys(
+    store.deletedStarts.findLiveKeys(
       scope.tx,
-      requests.flatMap((request) => stopKey(request) ?? []),
+      requests.flatMap((request) => stopKey(action, request) ?? []),
+      scope.nowParameter,
     ),
   );
   const targets = requests.map((request) => {
-    if (repeatedKeys.has(stopKey(request) ?? '')) return undefined;
+    if (repeatedKeys.has(stopKey(action, request) ?? '')) return undefined;
     const row = instances.find(request.instanceId);
     if (row === undefined) return undefined;
     // A request without an incarnation applies to the current instance with this id.
@@ -150,7 +160,7 @@ async function stop<Request extends StopTarget>(
   await batch.changes.write(scope, store);
   const changedBy = new Set(known.filter((_, index) => changed[index] === true));
   const steps = [...changedBy].map(({ audit }) => ({ entry: audit, counts: oneInstance }));
-  const recorded = recordedStops([...changedBy], scope.now);
+  const recorded = recordedStops(action, [...changedBy], scope.now);
   await Promise.all([
     store.audit.record(scope.tx, steps, scope.now),
     store.deletedStarts.add(scope.tx, recorded, scope.now),
@@ -159,7 +169,7 @@ async function stop<Request extends StopTarget>(
   const keys = new Set([...repeatedKeys, ...recorded.map(({ startKey }) => startKey)]);
   return requests.map((request, index): StopResult => {
     const target = targets[index];
-    const key = stopKey(request);
+    const key = stopKey(action, request);
     if (key !== undefined && keys.has(key))
       return repeatedStop(instances.find(request.instanceId)?.status);
     if (target === undefined) return { found: false, changed: false, status: null };

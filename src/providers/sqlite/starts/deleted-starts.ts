@@ -9,6 +9,7 @@ import {
 export class DeletedStarts {
   readonly #insert;
   readonly #has;
+  readonly #hasLive;
   readonly #purge;
 
   constructor(db: Database.Database) {
@@ -17,6 +18,11 @@ export class DeletedStarts {
        ON CONFLICT DO UPDATE SET expires_at = excluded.expires_at`,
     );
     this.#has = db.prepare<[string], 1>('SELECT 1 FROM deleted_starts WHERE start_key = ?').pluck();
+    this.#hasLive = db
+      .prepare<[string, number], 1>(
+        'SELECT 1 FROM deleted_starts WHERE start_key = ? AND expires_at > ?',
+      )
+      .pluck();
     this.#purge = db.prepare<[number]>('DELETE FROM deleted_starts WHERE expires_at <= ?');
   }
 
@@ -29,12 +35,12 @@ export class DeletedStarts {
 
   /** Whether a start repeats one whose instance was deleted. Reads nothing for a start that is no repeat. */
   has(start: RepeatableStart): boolean {
-    return start.isRepeat === true && this.hasKey(deletedStartKey(start));
+    return start.isRepeat === true && this.#has.get(deletedStartKey(start)) !== undefined;
   }
 
-  /** Whether a key was recorded. */
-  hasKey(startKey: string): boolean {
-    return this.#has.get(startKey) !== undefined;
+  /** Whether a key was recorded and has not expired. */
+  hasLiveKey(startKey: string, now: number): boolean {
+    return this.#hasLive.get(startKey, now) !== undefined;
   }
 
   /** Deletes the starts that no client repeats any more. */

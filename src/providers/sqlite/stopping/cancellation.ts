@@ -14,7 +14,12 @@ import type { Definitions } from '../tables/definitions.ts';
 import type { InstanceStops } from './instance-stops.ts';
 import type { Scope } from '../batches/group-commit.ts';
 import { applyTimeouts, type TimeoutParts } from './timeouts.ts';
-import { recordedStops, repeatedStop, stopKey } from '../../shared/repeated-stops.ts';
+import {
+  recordedStops,
+  repeatedStop,
+  stopKey,
+  type StopAction,
+} from '../../shared/repeated-stops.ts';
 import { toCancelInfo, toRunningItem } from '../../shared/work-item-row.ts';
 
 /** The parts of the store that cancel and terminate. */
@@ -41,17 +46,22 @@ const defaultCleanupMs = 300_000;
 /** Cancels and terminates instances, and lists running items. */
 export function createCancellationStore(store: CancellationParts): CancellationStore {
   /** Stops an instance, and reads its new status. */
-  const stop = ({ now }: Scope, target: StopTarget, how: (row: FullRow) => boolean): StopResult => {
+  const stop = (
+    action: StopAction,
+    { now }: Scope,
+    target: StopTarget,
+    how: (row: FullRow) => boolean,
+  ): StopResult => {
     const { instanceId, incarnation, audit } = target;
     const row = store.instances.find(instanceId);
-    const startKey = stopKey(target);
-    if (startKey !== undefined && store.deletedStarts.hasKey(startKey))
+    const startKey = stopKey(action, target);
+    if (startKey !== undefined && store.deletedStarts.hasLiveKey(startKey, now))
       return repeatedStop(row?.status);
     if (row === undefined || row.incarnation !== (incarnation ?? row.incarnation)) {
       return { found: false, changed: false, status: null };
     }
     const changed = how(row);
-    if (changed) store.deletedStarts.add(recordedStops([target], now), now);
+    if (changed) store.deletedStarts.add(recordedStops(action, [target], now), now);
     if (changed && audit !== undefined) {
       store.audit.record([{ entry: audit, counts: oneInstance }], now);
     }
@@ -62,12 +72,12 @@ export function createCancellationStore(store: CancellationParts): CancellationS
   return {
     requestCancel: (requests) =>
       store.write('requestCancel', requests, (scope, request) =>
-        stop(scope, request, (row) => store.stops.request(scope, row, request)),
+        stop('cancel', scope, request, (row) => store.stops.request(scope, row, request)),
       ),
 
     terminate: (requests) =>
       store.write('terminate', requests, (scope, request) =>
-        stop(scope, request, (row) =>
+        stop('terminate', scope, request, (row) =>
           store.stops.terminate(scope, row, { cleanupMs: defaultCleanupMs, ...request }),
         ),
       ),

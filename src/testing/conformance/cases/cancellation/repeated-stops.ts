@@ -84,6 +84,43 @@ export const repeatedStops: Capability = {
       },
     },
     {
+      id: 'stop/a-key-belongs-to-its-action',
+      title: 'terminate() with the key of a cancel request, and the reverse, is another request',
+      async run(store) {
+        for (const id of ['plain', 'held']) {
+          const items = id === 'held' ? { workItems: [workItem(1, { claimMs: lockMs })] } : {};
+          await store.begin(id, items);
+          assert.deepEqual(await cancel(store, id), changed('canceling'));
+          assert.deepEqual(await store.terminate(id, { key: 'k' }), changed('terminated'));
+        }
+        await store.create('reverse');
+        assert.deepEqual(await store.terminate('reverse', { key: 'k' }), changed('terminated'));
+        await forceDelete(store, 'reverse');
+        await store.begin('reverse');
+        assert.deepEqual(await cancel(store, 'reverse'), changed('canceling'));
+      },
+    },
+    {
+      id: 'stop/a-key-expires-after-ten-minutes',
+      title: 'requestCancel() with a key that was used more than ten minutes ago is a new request',
+      async run(store) {
+        for (const id of ['a', 'b']) {
+          await store.create(id);
+          assert.deepEqual(await cancel(store, id), changed('canceled'));
+          await forceDelete(store, id);
+        }
+        await store.clock.advance(10 * 60_000 - 1);
+        await store.begin('a');
+        await store.begin('b');
+        assert.deepEqual(await cancel(store, 'a'), changed('running'));
+        await store.clock.advance(1);
+        assert.deepEqual(await cancel(store, 'a'), changed('canceling'));
+        assert.deepEqual(await cancel(store, 'b'), changed('canceling'));
+        const again = await store.expectNoChange(() => cancel(store, 'a'));
+        assert.deepEqual(again, changed('canceling'));
+      },
+    },
+    {
       id: 'stop/an-ineffective-request-keeps-its-key-free',
       title: 'requestCancel() that found nothing to stop stops an instance that is created later',
       async run(store) {
