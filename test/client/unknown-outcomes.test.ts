@@ -124,6 +124,19 @@ it('cancel() whose outcome is lost spares a retried, replaced or recreated run',
   }
 });
 
+it('raiseEvent() whose outcome is lost does not reach the run that replaced its receiver', async () => {
+  let replace = async (): Promise<unknown> => undefined;
+  const { client, perdure, state } = await open('enqueueMessages', 'after', () => replace());
+  await client.start(collect, undefined, { id: 'one' });
+  replace = () => client.start('collect', 'new', { id: 'one', onConflict: 'terminateExisting' });
+  state.isArmed = true;
+  await client.raiseEvent('one', 'say', 'to the old run');
+  expect(state.calls).toBe(2);
+  await client.raiseEvent('one', 'say', 'stop');
+  await perdure.startWorker({ orchestrations: [collect] });
+  expect(await client.handle('one').result()).toEqual([]);
+});
+
 it('a call whose outcome is lost twice rejects with outcomeUnknown', async () => {
   const { client, provider } = await open('terminate', 'after');
   const lost = new ProviderError({

@@ -324,9 +324,9 @@ export interface InstanceStore {
    * - return `full` if `maxPending` messages of the kind are pending, including claimed ones
    *   (message/beyond-the-limit-is-full, message/the-limit-counts-one-kind-of-one-instance)
    * - return `repeated`, storing nothing, for a `key` that the instance has got, also after the message was read, over a
-   *   continue-as-new and after the end; keys belong to one instance and are deleted with it (event-key/is-one-event,
-   *   event-key/belongs-to-its-instance, event-key/survives-continue-as-new, event-key/is-deleted-with-its-instance,
-   *   event-key/a-refused-event-keeps-its-key-free)
+   *   continue-as-new, after the end and after a replacement; keys belong to one instance and are deleted with it
+   *   (event-key/is-one-event, event-key/belongs-to-its-instance, event-key/survives-continue-as-new,
+   *   event-key/survives-a-replacement, event-key/is-deleted-with-its-instance, event-key/a-refused-event-keeps-its-key-free)
    * - keep the order of messages to one instance (order/messages-come-in-the-order-of-their-arrival)
    * - record the audit entry of a `bulk` message in the same transaction, exactly if it was enqueued, with the smallest
    *   key so far; return `repeated`, changing nothing, for that key and all greater ones, also in a race

@@ -152,6 +152,16 @@ export const brokenCollisions: readonly BrokenProvider[] = [
     },
   },
   {
+    fault: 'a replacement deletes the event keys of its instance',
+    rejectedBy: 'event-key/survives-a-replacement',
+    override: ({ provider, db }) => ({
+      createInstances(instances) {
+        db.exec('DELETE FROM event_keys');
+        return provider.createInstances(instances);
+      },
+    }),
+  },
+  {
     fault: 'an event key belongs to one execution',
     rejectedBy: 'event-key/survives-continue-as-new',
     override: ({ provider, db }) => ({

@@ -5,6 +5,7 @@ export const notFoundYet: readonly NotFound[] = [
   {
     reason: 'An interleaving could show it, but no search has found it.',
     faults: [
+      'a replacement deletes the event keys of its instance',
       'the key of a cancel request is ignored',
       'the key of a cancel request is forgotten with its instance',
       'the key of a cancel request counts for every instance',

@@ -167,7 +167,6 @@ async function replace(
   await store.instanceState.replace(tx, instanceKey, []);
   await replacedRows.reopen(tx, { instanceKey, definitionKey, inputHash, incarnation, now });
   if (call !== undefined) await replacedRows.setCall(tx, { instanceKey, ...call });
-  await store.eventKeys.deleteOfInstances(tx, [instanceKey]);
   await store.deadlines.deleteOfInstances(tx, [instanceKey]);
   await store.deadlines.add(tx, [{ instanceKey, times: instance }], now);
   await store.instanceTags.add(tx, [{ instanceKey, tags: instance.tags }]);

@@ -198,7 +198,6 @@ export function replace(
   store.instanceState.replace(instanceKey, []);
   replacedRows.reopen({ instanceKey, definitionKey, inputHash, incarnation, now });
   if (call !== undefined) replacedRows.setCall(instanceKey, call);
-  replacedRows.deleteEventKeys(instanceKey);
   store.deadlines.deleteOfInstances(keys);
   store.deadlines.add(instanceKey, instance, now);
   store.instanceTags.add(instanceKey, instance.tags);

@@ -42,7 +42,6 @@ export class ReplacedRows {
   readonly #hasEnded;
   readonly #hasJob;
   readonly #childIds;
-  readonly #deleteEventKeys;
   readonly #setCall;
 
   constructor(db: Database.Database) {
@@ -73,7 +72,6 @@ export class ReplacedRows {
     this.#setCall = db.prepare<[number, CancellationType, number]>(
       'UPDATE instances SET parent_operation = ?, cancellation = ? WHERE instance_key = ?',
     );
-    this.#deleteEventKeys = db.prepare<[number]>('DELETE FROM event_keys WHERE instance_key = ?');
   }
 
   /** Archives the ended execution, and makes the instance live with another start. Deletes the key of the former one. */
@@ -99,9 +97,5 @@ export class ReplacedRows {
 
   childIds(instanceId: string): readonly string[] {
     return this.#childIds.all(instanceId);
-  }
-
-  deleteEventKeys(instanceKey: number): void {
-    this.#deleteEventKeys.run(instanceKey);
   }
 }

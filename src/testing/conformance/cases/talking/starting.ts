@@ -338,6 +338,25 @@ export const starting: Capability = {
       },
     },
     {
+      id: 'event-key/survives-a-replacement',
+      title: 'a key counts over a replacement by `terminateExisting`',
+      async run(store) {
+        await store.begin('live');
+        const entry = { instanceId: 'live', message: raised('hello'), key: 'k' };
+        assert.deepEqual(await store.provider.enqueueMessages([entry]), ['enqueued']);
+        const replaced = await start(store, 'live', {
+          inputHash: 'another',
+          onConflict: 'terminateExisting',
+        });
+        assert.equal(replaced.kind, 'created');
+        assert.deepEqual(await store.provider.enqueueMessages([entry]), ['repeated']);
+        assert.deepEqual(await store.provider.enqueueMessages([{ ...entry, key: 'other' }]), [
+          'enqueued',
+        ]);
+        assert.deepEqual(labels(await store.claimOne()), ['start', 'hello']);
+      },
+    },
+    {
       id: 'event-key/is-deleted-with-its-instance',
       title: 'a deletion deletes the keys of the instance',
       async run(store) {
