@@ -188,7 +188,7 @@ export class LocalBackend implements ClientBackend {
     const { id: instanceId, replaceKey, startKey, isRepeat } = call;
     const incarnation = replaceKey ?? startKey ?? randomToken();
     const wanted = toNewInstance(call, { instanceId, incarnation, isRepeat });
-    const identity = withEventKey(call, incarnation);
+    const identity = withEventKey(call, startKey ?? generateEventKey(this.clock.now()));
     const instance = withIdentity(wanted, identity, this.#maxPendingEvents);
     const { recentStarts } = this.completions;
     const start = recentStarts.begin(instance);

@@ -1,6 +1,8 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { orchestration, Perdure, silentLogger, task, type Client } from '../../src/index.ts';
+import { isGeneratedKey } from '../../src/model/event-key.ts';
 import { ProviderError } from '../../src/model/failures/errors.ts';
+import type { NewInstance } from '../../src/providers/contract/instances.ts';
 import type { Provider } from '../../src/providers/contract/provider.ts';
 import { openSqlite } from '../../src/providers/sqlite/provider.ts';
 
@@ -18,9 +20,11 @@ type Write = 'createInstances' | 'createTasks' | 'enqueueMessages' | 'requestCan
 async function open(method: Write, when: 'before' | 'after', meanwhile?: () => Promise<unknown>) {
   const provider = await openSqlite({ path: ':memory:' });
   const state = { calls: 0, isArmed: false };
+  const sent: (readonly (readonly unknown[])[])[] = [];
   const write = provider[method] as (...args: unknown[]) => Promise<unknown>;
   const unsure: Provider = Object.assign(Object.create(provider) as Provider, {
-    async [method](...args: unknown[]) {
+    async [method](...args: (readonly unknown[])[]) {
+      sent.push(args);
       if (!state.isArmed) return write.apply(provider, args);
       state.calls += 1;
       if (state.calls > 1) return write.apply(provider, args);
@@ -36,7 +40,7 @@ async function open(method: Write, when: 'before' | 'after', meanwhile?: () => P
   });
   const perdure = await Perdure.open(unsure, { logger: silentLogger });
   onTestFinished(() => perdure.close());
-  return { client: perdure.client as Client, perdure, provider, state };
+  return { client: perdure.client as Client, perdure, provider, state, sent };
 }
 
 describe.each(['before', 'after'] as const)('an outcome lost %s the commit', (when) => {
@@ -49,6 +53,22 @@ describe.each(['before', 'after'] as const)('an outcome lost %s the commit', (wh
     await perdure.startWorker({ orchestrations: [collect] });
     await handle.raiseEvent('say', 'stop');
     expect(await handle.result()).toEqual([]);
+  });
+
+  it('start() with an event raises it once, with a key that the store deletes after a day', async () => {
+    const { client, perdure, state, sent } = await open('createInstances', when);
+    const event = (payload: string) => ({ id: 'one', event: { token: 'say', payload } });
+    await client.start(collect, undefined, event('first'));
+    state.isArmed = true;
+    const handle = await client.start(collect, undefined, event('second'));
+    expect(state.calls).toBe(2);
+    const keys = sent.map(([instances]) => (instances?.[0] as NewInstance).event?.key);
+    expect(new Set(keys.map((key) => key !== undefined && isGeneratedKey(key)))).toEqual(
+      new Set([true]),
+    );
+    await handle.raiseEvent('say', 'stop');
+    await perdure.startWorker({ orchestrations: [collect] });
+    expect(await handle.result()).toEqual(['first', 'second']);
   });
 
   it('runTask() creates one run and returns created: true', async () => {
