@@ -311,6 +311,18 @@ describeEngine(
         }
       }
     });
+
+    it('a header or a tag named __proto__ is rejected instead of lost', async () => {
+      const { client } = await open({ orchestrations: [waiting], tasks: [] });
+      const bomb = { ['__proto__']: 'x', tenant: '7' };
+      // A server rejects the key in any body.
+      const refused = { code: expect.stringMatching(/^INVALID_(OPTION|INPUT)$/) };
+      for (const options of [{ headers: bomb }, { tags: bomb }]) {
+        await expect(client.start(waiting, 'x', options)).rejects.toMatchObject(refused);
+        await expect(client.runTask('any', 1, options)).rejects.toMatchObject(refused);
+      }
+      await expect(client.list({ tags: bomb })).rejects.toMatchObject(refused);
+    });
   },
   modes,
 );

@@ -92,8 +92,10 @@ function entriesOf(headers: unknown): [string, unknown][] | undefined {
 const controlCharacter = /[\p{Cc}\p{Zl}\p{Zp}]/u;
 
 function checkHeader(name: string, value: unknown, what: string): void {
+  // A stored object loses the key `__proto__`.
   const isName =
     name !== '' &&
+    name !== '__proto__' &&
     name.length <= maxHeaderNameBytes &&
     byteLength(name) <= maxHeaderNameBytes &&
     name.isWellFormed() &&

@@ -122,7 +122,9 @@ function checkTag(name: string, value: unknown, what: string): void {
 }
 
 function checkTagName(name: string, what: string): void {
-  if (isPlain(name, maxTagNameBytes) && !/['"`=]/.test(name)) return;
+  // A stored object loses the key `__proto__`.
+  const isName = name !== '__proto__' && isPlain(name, maxTagNameBytes) && !/['"`=]/.test(name);
+  if (isName) return;
   throw new PerdureError(
     'INVALID_OPTION',
     `Invalid name ${showValue(name)} of a tag in \`${what}\`: use 1 to ${maxTagNameBytes} bytes of text without control characters, quotes or "=".`,
