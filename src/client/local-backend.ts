@@ -112,6 +112,9 @@ export interface InstanceStarter {
 // Bounds how many encoded payloads are in memory. A provider creates the runs in smaller transactions. See decision 042.
 const maxBatch = 10_000;
 
+/** Runs that a repeated call reads at once. */
+const maxRead = 500;
+
 /** The duration of a part of a bulk operation: its progress is reported this often. */
 const sliceMs = 250;
 const instancesPerSlice = 1_000;
@@ -205,9 +208,10 @@ export class LocalBackend implements ClientBackend {
     if (result.kind !== 'created' && result.event !== undefined) {
       confirmRaised(id, call.event?.name ?? '', result.event);
     }
-    const created =
-      result.kind === 'created' || (isRepeated && (await this.#hasCreated(instance, id)));
-    return { id, created };
+    const sent = { ...instance, isRepeat: isRepeated };
+    return theOnly(
+      await this.#completeRepeats([sent], [{ id, created: result.kind === 'created' }]),
+    );
   }
 
   async runTask(call: TaskCall): Promise<StartedRun> {
@@ -218,7 +222,7 @@ export class LocalBackend implements ClientBackend {
       [sent = task] = created.tasks;
       return created.results[0];
     });
-    return this.#toTaskRun(sent, result);
+    return theOnly(await this.#completeRepeats([sent], [toTaskRun(sent, result)]));
   }
 
   async runTasks(calls: readonly TaskCall[]): Promise<readonly StartedRun[]> {
@@ -228,12 +232,10 @@ export class LocalBackend implements ClientBackend {
       const { tasks: sent, results } = await this.#createTasks(tasks.slice(from, from + maxBatch));
       for (const [index, task] of sent.entries()) all.push({ task, result: results[index] });
     }
-    const runs: StartedRun[] = [];
-    for (const { task, result } of all) {
-      const run = this.#toTaskRun(task, result);
-      runs.push(run instanceof Promise ? await run : run);
-    }
-    return runs;
+    return this.#completeRepeats(
+      all.map(({ task }) => task),
+      all.map(({ task, result }) => toTaskRun(task, result)),
+    );
   }
 
   async raise({ id, trace, ...event }: Parameters<ClientBackend['raise']>[0]): Promise<void> {
@@ -394,24 +396,29 @@ export class LocalBackend implements ClientBackend {
     }
   }
 
-  /** Whether a repeated start has found the instance that its first attempt created. */
-  async #hasCreated(
-    { instanceId, incarnation }: Pick<NewInstance, 'instanceId' | 'incarnation'>,
-    id: string | undefined,
-  ): Promise<boolean> {
-    if (id !== instanceId) return false;
-    const [record] = await this.provider.getInstances([id]);
-    // The store only finds a deleted instance for the start that has created it.
-    return record === undefined || record.incarnation === incarnation;
-  }
-
-  #toTaskRun(
-    task: NewTask,
-    result: CreateTaskResult | undefined,
-  ): StartedRun | Promise<StartedRun> {
-    const run = toTaskRun(task, result);
-    if (task.isRepeat !== true || run.created) return run;
-    return this.#hasCreated(task, run.id).then((created) => ({ ...run, created }));
+  /** Sets `created` for repeated starts that have found the instance of their first attempt. */
+  async #completeRepeats(
+    starts: readonly Pick<NewInstance, 'instanceId' | 'incarnation' | 'isRepeat'>[],
+    runs: readonly StartedRun[],
+  ): Promise<readonly StartedRun[]> {
+    if (!starts.some(({ isRepeat }) => isRepeat === true)) return runs;
+    const completed = [...runs];
+    const unsure = [...starts.entries()].filter(([index, { instanceId, isRepeat }]) => {
+      const run = runs[index];
+      return isRepeat === true && run?.created === false && run.id === instanceId;
+    });
+    for (let from = 0; from < unsure.length; from += maxRead) {
+      const part = unsure.slice(from, from + maxRead);
+      const ids = part.map(([, { instanceId }]) => instanceId);
+      const records = await this.provider.getInstances(ids);
+      for (const [place, [index, { instanceId, incarnation }]] of part.entries()) {
+        const { [place]: record } = records;
+        // The store only finds a deleted instance for the start that has created it.
+        const created = record === undefined || record.incarnation === incarnation;
+        completed[index] = { id: instanceId, created };
+      }
+    }
+    return completed;
   }
 
   async #createInStore(instance: NewInstance): Promise<CreateResult> {

@@ -1,4 +1,4 @@
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { orchestration, Perdure, silentLogger, task, type Client } from '../../src/index.ts';
 import { isGeneratedKey } from '../../src/model/event-key.ts';
 import { ProviderError } from '../../src/model/failures/errors.ts';
@@ -120,6 +120,17 @@ describe.each(['before', 'after'] as const)('an outcome lost %s the commit', (wh
     const audited = await handle[how]({ actor: 'ann' });
     expect(audited.changed).toBe(false);
   });
+});
+
+it('runTasks() whose outcome is lost reads its runs in batches', async () => {
+  const { client, provider, state } = await open('createTasks', 'after');
+  const read = vi.spyOn(provider, 'getInstances');
+  state.isArmed = true;
+  const requests = Array.from({ length: 1_200 }, (_, input) => ({ task: double, input }));
+  const runs = await client.runTasks(requests);
+  expect(new Set(runs.map(({ created }) => created))).toEqual(new Set([true]));
+  expect(new Set(runs.map(({ id }) => id)).size).toBe(1_200);
+  expect(read).toHaveBeenCalledTimes(3);
 });
 
 it('cancel() whose outcome is lost spares a retried, replaced or recreated run', async () => {
