@@ -269,6 +269,34 @@ describe.concurrent.each(storeKinds)('codecs that fail on %s', (kind) => {
     expect(await handle.result({ timeout: '30s' })).toBe(10);
   });
 
+  it('a start whose first turn cannot be encoded creates the instance, which is blocked', async ({
+    expect,
+    onTestFinished,
+  }) => {
+    const store = await createEncodedStore(kind, onTestFinished);
+    const codec = switchable();
+    const perdure = await store.open({ codec });
+    const secretive = orchestration('secretive', async (ctx) => {
+      ctx.state.set('key', 'secret');
+      await ctx.waitFor(go);
+      return 'done';
+    });
+    await perdure.startWorker({ orchestrations: [secretive] });
+    const { client } = perdure;
+    const failForSecret: PayloadCodec['encode'] = (bytes, context) =>
+      new TextDecoder().decode(bytes).includes('secret')
+        ? fail()
+        : xorCodec().encode(bytes, context);
+    codec.use({ encode: failForSecret });
+    const handle = await client.start(secretive, undefined, { id: 's' });
+    expect(handle.created).toBe(true);
+    await expect.poll(async () => (await client.get('s'))?.blocked?.code).toBe('CODEC_FAILED');
+    codec.use({});
+    await client.raiseEvent('s', go, 1);
+    expect(await handle.result({ timeout: '30s' })).toBe('done');
+    expect((await client.state('s', 'key'))?.value).toBe('secret');
+  });
+
   it('garbage and other lengths from decode() block the instance instead of running it', async ({
     expect,
     onTestFinished,

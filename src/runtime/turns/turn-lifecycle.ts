@@ -337,6 +337,8 @@ export class FirstTurns {
       });
       turns.committed(instance, firstTurn, { ...time, claimed, sentAt, beganAt });
     }
+    // The codec refused the start or its turn. Without the turn, the slow path blocks the instance.
+    if (result?.kind === 'refused') [result] = await provider.createInstances([newInstance]);
     return result as CreateResult;
   }
 }
