@@ -15,6 +15,7 @@ import {
 import { aesGcm } from '../../src/codecs.ts';
 import type { Clock } from '../../src/model/clock.ts';
 import type { Provider } from '../../src/providers/contract/provider.ts';
+import { sweepExternalPayloads } from '../../src/providers/encoding/external-sweep.ts';
 import { ExternalSweeper } from '../../src/providers/encoding/external-sweeper.ts';
 import { containsText, createEncodedStore, storeKinds } from './encoded-store.ts';
 
@@ -465,6 +466,28 @@ describe('external payloads', () => {
     };
     await Promise.all([0, 1, 2, 3].map(put));
     expect(await store.list({ limit: 9 })).toEqual([]);
+  });
+
+  it('a sweep reads executions only of instances that may have pruned ones', async () => {
+    const store = memoryStore();
+    for (let index = 0; index < 30; index += 1) {
+      await store.put(`i/${Buffer.from(`kept-${index}`).toString('base64url')}/p.1`, empty);
+    }
+    const read: string[] = [];
+    const provider = {
+      readVersions: (ids: readonly string[]) =>
+        Promise.resolve(
+          ids.map((instanceId) => ({ instanceId, executionId: instanceId === 'kept-7' ? 2 : 1 })),
+        ),
+      listExecutions: ({ instanceId }: { readonly instanceId: string }) => {
+        read.push(instanceId);
+        return Promise.resolve([{ executionId: 1 }]);
+      },
+      inspectInstances: ({ instanceIds }: { readonly instanceIds: readonly string[] }) =>
+        Promise.resolve(instanceIds.map(() => undefined)),
+    } as unknown as Provider;
+    expect(await sweepExternalPayloads(store, provider)).toBe(0);
+    expect(read).toEqual(['kept-7']);
   });
 
   it('a sweep renews its lease, and stops when another process holds it', async () => {

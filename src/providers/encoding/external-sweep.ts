@@ -73,7 +73,8 @@ export async function sweepExternalPayloads(
     const old = page.filter(({ writtenAt }) => writtenAt <= nowMs - graceMs);
     const byOwner = Map.groupBy(old, ({ key }) => ownerOf(key));
     const owners = [...byOwner.keys()].filter((owner) => owner !== undefined);
-    const missing = await findMissing(provider, owners);
+    const executions = await readExecutionIds(provider, owners);
+    const missing = new Set(owners.filter((owner) => !executions.has(owner)));
     const existing = owners.filter((owner) => {
       const keys = byOwner.get(owner) ?? [];
       return !missing.has(owner) && keys.some(({ writtenAt }) => writtenAt < nowMs - reuseMs);
@@ -89,7 +90,8 @@ export async function sweepExternalPayloads(
     }
     const deleting = new Set(unused);
     for (const [owner, entries] of byOwner) {
-      if (owner === undefined || missing.has(owner)) continue;
+      // In its first execution, nothing of an instance has been pruned.
+      if (owner === undefined || (executions.get(owner) ?? 1) === 1) continue;
       if (!(await mayContinue())) return deleted;
       const keys = entries.map(({ key }) => key).filter((key) => !deleting.has(key));
       unused.push(...(await findUnreferenced(store, provider, { owner, keys, seen })));
@@ -100,14 +102,17 @@ export async function sweepExternalPayloads(
   return deleted;
 }
 
-async function findMissing(
+/** Returns the current executions of instances. Leaves out those that do not exist. */
+async function readExecutionIds(
   provider: Reads,
   instanceIds: readonly string[],
-): Promise<ReadonlySet<string>> {
+): Promise<ReadonlyMap<string, number>> {
   const ids = [...new Set(instanceIds)];
-  if (ids.length === 0) return new Set();
+  if (ids.length === 0) return new Map();
   const versions = await provider.readVersions(ids);
-  return new Set(ids.filter((_, index) => versions[index] === undefined));
+  return new Map(
+    versions.flatMap((one) => (one === undefined ? [] : [[one.instanceId, one.executionId]])),
+  );
 }
 
 /** Returns when instances were created. Leaves out those that do not exist, or were created in the future. */
@@ -190,8 +195,7 @@ async function findForks(
     if (after === undefined) return [...found];
     const bodies = await Promise.all(marks.map(({ key }) => getExternal(store, key)));
     const forkIds = bodies.flatMap((body) => (body ? new TextDecoder().decode(body) : []));
-    const missing = await findMissing(provider, forkIds);
-    for (const id of forkIds) if (!missing.has(id)) found.add(id);
+    for (const id of (await readExecutionIds(provider, forkIds)).keys()) found.add(id);
     if (found.size >= max) return [...found];
   }
 }
