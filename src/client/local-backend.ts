@@ -112,7 +112,7 @@ export interface InstanceStarter {
 // Bounds how many encoded payloads are in memory. A provider creates the runs in smaller transactions. See decision 042.
 const maxBatch = 10_000;
 
-/** Runs that a repeated call reads at once. */
+/** Maximum runs per read of a repeated call. */
 const maxRead = 500;
 
 /** The duration of a part of a bulk operation: its progress is reported this often. */

@@ -62,7 +62,7 @@ describe.each(['before', 'after'] as const)('an outcome lost %s the commit', (wh
     state.isArmed = true;
     const handle = await client.start(collect, undefined, event('second'));
     expect(state.calls).toBe(2);
-    const keys = sent.map(([instances]) => (instances?.[0] as NewInstance).event?.key);
+    const keys = sent.map(([instances]) => (instances?.[0] as NewInstance | undefined)?.event?.key);
     expect(new Set(keys.map((key) => key !== undefined && isGeneratedKey(key)))).toEqual(
       new Set([true]),
     );

@@ -90,7 +90,7 @@ export async function sweepExternalPayloads(
     }
     const deleting = new Set(unused);
     for (const [owner, entries] of byOwner) {
-      // In its first execution, nothing of an instance has been pruned.
+      // An instance in its first execution has no pruned ones.
       if (owner === undefined || (executions.get(owner) ?? 1) === 1) continue;
       if (!(await mayContinue())) return deleted;
       const keys = entries.map(({ key }) => key).filter((key) => !deleting.has(key));

@@ -13,12 +13,13 @@ import { repeatWindowMs, type DeletedStart } from './deleted-starts.ts';
  *
  * The records are rows of `deleted_starts`, whose keys are hashes of JSON arrays of another length.
  */
-export type StopAction = 'cancel' | 'terminate';
-
 interface KeyedStop {
   readonly instanceId: string;
   readonly key?: string;
 }
+
+/** The kind of a request. */
+export type StopAction = 'cancel' | 'terminate';
 
 /** The key under which a request is recorded. `undefined`: it has none. */
 export function stopKey(action: StopAction, { instanceId, key }: KeyedStop): string | undefined {
