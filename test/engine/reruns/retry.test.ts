@@ -221,6 +221,29 @@ describeEngine(
       expect(runs).toBe(1);
     });
 
+    it('an event with a repeated key is raised once, over a retry and a replacement', async () => {
+      let isBroken = true;
+      const two = orchestration('two', async (ctx, _of: string) => {
+        const first = await ctx.waitFor(approval);
+        if (isBroken) throw new Error('broken');
+        return [first, await ctx.waitFor(approval)];
+      });
+      const { client } = await engine({ orchestrations: [two] });
+      const handle = await client.start(two, 'old', { id: 'order' });
+      const raise = (text: string, key: string) => handle.raiseEvent(approval, text, { key });
+      await raise('first', 'a');
+      await expect(handle.result()).rejects.toMatchObject({ code: 'INSTANCE_FAILED' });
+      isBroken = false;
+      await handle.retry({ from: 'failure' });
+      await raise('repeated', 'a');
+      await raise('second', 'b');
+      // The retry delivers the first event again.
+      expect(await handle.result()).toEqual(['first', 'second']);
+      await client.start(two, 'new', { id: 'order', onConflict: 'terminateExisting' });
+      for (const key of ['a', 'c', 'b', 'd']) await raise(key, key);
+      expect(await handle.result()).toEqual(['c', 'd']);
+    });
+
     it('retry of a failed task run runs its handler again with fresh attempts', async () => {
       const { client, startWorker } = await engine();
       const attempts: number[] = [];
