@@ -14,17 +14,20 @@ const fetch = { max: 2, lockMs: 600_000, waitMs: 0 };
 
 async function openWithBlocker() {
   const { open, url } = await temporaryStore();
-  const blocker = new pg.Client({ connectionString: url, options: '-c search_path=perdure' });
   const provider = await open({ listen: false });
-  await blocker.connect();
-  onTestFinished(() => blocker.end());
-  const rows = async (sql: string) => (await blocker.query<Record<string, unknown>>(sql)).rows;
+  const connect = async () => {
+    const blocker = new pg.Client({ connectionString: url, options: '-c search_path=perdure' });
+    await blocker.connect();
+    onTestFinished(() => blocker.end());
+    return async (sql: string) => (await blocker.query<Record<string, unknown>>(sql)).rows;
+  };
+  const rows = await connect();
   const untilLockWait = async (): Promise<void> => {
     const waiting = `SELECT 1 FROM pg_stat_activity
       WHERE wait_event_type = 'Lock' AND datname = current_database()`;
     await expect.poll(() => rows(waiting), { timeout: 15_000 }).toHaveLength(1);
   };
-  return { provider, rows, untilLockWait };
+  return { provider, rows, connect, untilLockWait };
 }
 
 /** A claimed run whose row another connection locks. */
@@ -154,6 +157,40 @@ it.each(['instances', 'worker_queue'])(
     expect(await state()).toEqual([{ status: 'running', items: 1 }]);
   },
 );
+
+it('a cancel flags an activity that is scheduled and renewed while the cancel waits', async () => {
+  const { provider, connect, untilLockWait } = await openWithBlocker();
+  const [turn, renewal, laterRenewal] = [await connect(), await connect(), await connect()];
+  const renew = (operation: number) =>
+    `UPDATE worker_queue SET locked_until = locked_until + 1 WHERE operation = ${operation}`;
+  const workItems = [workItem(1, { claimMs: 600_000 })];
+  await provider.createInstances([
+    newInstance('a', { firstTurn: newTurn({ events: [event('begun')], workItems }) }),
+  ]);
+  await turn('BEGIN');
+  await turn('SELECT FROM instances FOR NO KEY UPDATE');
+  const columns =
+    'instance_key, next_at, created_at, execution_id, definition_key, claims, lock_token, locked_until';
+  await turn(`INSERT INTO worker_queue (operation, ${columns})
+    SELECT 2, ${columns} FROM worker_queue`);
+  await renewal('BEGIN');
+  await renewal(renew(1));
+  const request = { instanceId: 'a', reason: 'x', actor: null, cleanupMs: 60_000 };
+  const canceling = provider.requestCancel([request]);
+  await untilLockWait();
+  await turn('COMMIT');
+  // The cancel now waits for the first activity. It has not seen the second one.
+  await laterRenewal('BEGIN');
+  await laterRenewal(renew(2));
+  await renewal('COMMIT');
+  await untilLockWait();
+  await laterRenewal('COMMIT');
+  expect(await canceling).toMatchObject([{ found: true, changed: true, status: 'canceling' }]);
+  expect(await turn('SELECT operation, cancel_requested FROM worker_queue ORDER BY 1')).toEqual([
+    { operation: 1, cancel_requested: true },
+    { operation: 2, cancel_requested: true },
+  ]);
+});
 
 it('batched renewals hold no row lock while they wait for another row', async () => {
   const { provider, rows, untilLockWait } = await openWithBlocker();

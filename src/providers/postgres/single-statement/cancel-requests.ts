@@ -115,9 +115,11 @@ const requestRows = rowsOf<CancelInstance>()({
 
 /**
  * The statement that cancels running orchestrations. `asked` has the requests whose instances and items pass their fences;
- * every write depends on `verdict`, which counts them. The id of a deleted instance may have been taken by a new one since
- * the first statement. That one is not locked: if its update does not find it, 1/0 rolls the statement back. A repeated key
- * violates the primary key of `deleted_starts`, and takes the general path.
+ * every write depends on `verdict`, which counts them.
+ *
+ * Two kinds of rows are not locked by the first statement: a new instance with the id of a deleted one, and items that a
+ * turn inserted while it waited. If an update does not find such a row, 1/0 rolls the statement back. A repeated key
+ * violates the primary key of `deleted_starts`. Both take the general path.
  */
 function cancelStatement(schema: string) {
   const items = `${schema}.worker_queue`;
@@ -169,7 +171,10 @@ function cancelStatement(schema: string) {
       INSERT INTO ${schema}.deleted_starts (start_key, expires_at)
       SELECT stop_key, ${nowSql} + ${repeatWindowMs} FROM asked WHERE ${ifOk} AND stop_key IS NOT NULL
     ), written AS MATERIALIZED (
-      SELECT 1 / ((SELECT count(*) FROM canceled) = (SELECT count(*) FROM asked))::int AS holds FROM verdict WHERE ok
+      SELECT 1 / ((SELECT count(*) FROM canceled) = (SELECT count(*) FROM asked)
+        AND (SELECT count(*) FROM flagged) = (SELECT count(*) FROM asked CROSS JOIN LATERAL (
+          SELECT FROM ${items} AS one WHERE one.instance_key = asked.instance_key OFFSET 0) AS found))::int AS holds
+      FROM verdict WHERE ok
     )
     SELECT ${nowSql} AS now, instance_key AS "instanceKey", asked.place, item_key AS "itemKey", lock_token AS secret
     FROM written CROSS JOIN asked LEFT JOIN flagged ON flagged.place = asked.place`,
