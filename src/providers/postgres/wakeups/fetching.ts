@@ -55,6 +55,8 @@ interface FetchParts {
 
 // Delay before the next query after other workers claimed everything that was due.
 const contestedMs = 5;
+// Fetches without a wait name the tasks that may start more runs now, so they have many keys.
+const maxBusy = 100;
 
 /**
  * Fetches due work. An idle fetch reads and waits, but never writes.
@@ -66,13 +68,13 @@ const contestedMs = 5;
  */
 export class Fetching {
   readonly #parts: FetchParts;
-  /** Keys of fetches whose last claim found work. */
+  /** Keys of fetches whose last claim found work, at most `maxBusy`. */
   readonly #busy = new Set<string>();
   readonly #waiting = new Set<Fetch<unknown>>();
   readonly #delays: HintDelays;
-  /** What fetches have asked for, by key. */
+  /** What fetches that waited have asked for, by key. */
   readonly #wanted = new Map<string, Pick<Fetch<unknown>, 'topic' | 'wanted'>>();
-  /** The last due queries by key. */
+  /** The last due queries of fetches with `generalEveryMs`, by key. */
   readonly #queried = new Map<
     string,
     { readonly idle: IdleSnapshot; readonly queriedAt: number }
@@ -81,6 +83,11 @@ export class Fetching {
   constructor(parts: FetchParts) {
     this.#parts = parts;
     this.#delays = new HintDelays({ isEnabled: parts.isClockReal });
+  }
+
+  /** The number of keys that are kept. */
+  get keyCount(): number {
+    return this.#busy.size + this.#wanted.size + this.#queried.size;
   }
 
   /** The definitions that the waiting fetches can claim. */
@@ -94,7 +101,7 @@ export class Fetching {
     };
   }
 
-  /** Whether a fetch of this process can claim work of this definition. */
+  /** Whether a fetch of this process that waits can claim work of this definition. */
   wants(topic: Topic, { name, version }: NamedDefinition): boolean {
     for (const one of this.#wanted.values()) {
       if (one.topic !== topic) continue;
@@ -119,7 +126,9 @@ export class Fetching {
     const cancelTimer = waitMs > 0 ? clock.setTimer(waitMs, end) : (): void => undefined;
     signal?.addEventListener('abort', end);
     const key = JSON.stringify([fetch.topic, fetch.wanted]);
-    if (!this.#wanted.has(key)) this.#wanted.set(key, { topic: fetch.topic, wanted: fetch.wanted });
+    if (waitMs > 0 && !this.#wanted.has(key)) {
+      this.#wanted.set(key, { topic: fetch.topic, wanted: fetch.wanted });
+    }
     const call: Call<T> = {
       fetch,
       key,
@@ -179,6 +188,8 @@ export class Fetching {
 
   #found(key: string): void {
     this.#busy.add(key);
+    const [oldest = key] = this.#busy;
+    if (this.#busy.size > maxBusy) this.#busy.delete(oldest);
     this.#delays.found(key);
   }
 
@@ -200,7 +211,7 @@ export class Fetching {
   }
 
   async #queryDue({ fetch, key }: Call<unknown>): Promise<Due> {
-    const { topic, operation, wanted } = fetch;
+    const { topic, operation, wanted, generalEveryMs } = fetch;
     const { clock, wakeUps, dueTimes } = this.#parts;
     // Before the query: a later change ends the wait, and the wait may end early but never late.
     const changes = wakeUps.changes(topic);
@@ -208,7 +219,7 @@ export class Fetching {
     const times = await dueTimes(operation, wanted);
     const { now, nextAt } = times;
     const idle = { topic, changes, nextAt: nextAt[topic], aheadMs: now - sentAt };
-    this.#queried.set(key, { idle, queriedAt: sentAt });
+    if (generalEveryMs !== undefined) this.#queried.set(key, { idle, queriedAt: sentAt });
     return { ...idle, times };
   }
 
