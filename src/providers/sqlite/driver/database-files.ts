@@ -1,4 +1,4 @@
-import { statSync } from 'node:fs';
+import { fstatSync, statSync, type BigIntStats } from 'node:fs';
 import { basename } from 'node:path';
 import type Database from 'better-sqlite3';
 import { ProviderError } from '../../../model/failures/errors.ts';
@@ -49,10 +49,20 @@ export function fileIdentity(path: string, unknown?: string): string | undefined
   if (process.platform === 'win32') return undefined;
   try {
     const stats = statSync(path, { bigint: true, throwIfNoEntry: false });
-    return stats === undefined ? undefined : `${stats.dev}:${stats.ino}`;
+    return stats === undefined ? undefined : toIdentity(stats);
   } catch {
     return unknown;
   }
+}
+
+/** Returns the device and inode of an open file. Always `undefined` on Windows, like `fileIdentity`. */
+export function identityOfOpen(descriptor: number): string | undefined {
+  if (process.platform === 'win32') return undefined;
+  return toIdentity(fstatSync(descriptor, { bigint: true }));
+}
+
+function toIdentity({ dev, ino }: BigIntStats): string {
+  return `${dev}:${ino}`;
 }
 
 export function replacedError(operation: string, path: string): ProviderError {

@@ -52,6 +52,22 @@ it('a copy of a log with zeros at its end recovers all commits', () => {
   db.close();
 });
 
+it.skipIf(process.platform === 'win32')(
+  'writes nothing to the log of another database that took the path',
+  () => {
+    const { path, commit, walBytes } = openDatabase('FULL');
+    commit(63);
+    for (const suffix of ['', '-wal', '-shm']) rmSync(path + suffix);
+    const other = new Database(path);
+    other.pragma('journal_mode = WAL');
+    other.exec('CREATE TABLE others (value INTEGER)');
+    const before = walBytes();
+    commit(20);
+    expect(walBytes()).toBe(before);
+    other.close();
+  },
+);
+
 it('writes nothing while another connection holds the write lock, and nothing without a flush per commit', () => {
   const { path, growth, commit, walBytes } = openDatabase('FULL');
   commit(63);
