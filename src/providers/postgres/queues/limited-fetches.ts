@@ -57,7 +57,7 @@ interface Left {
 export class LimitedFetches {
   readonly #store: LimitedFetchParts;
   readonly #statements: ReturnType<typeof claimStatements>;
-  /** The names of fetches whose last due query found no items of unlimited definitions, with its monotonic time. */
+  /** The names of fetches whose last due query found no items of unlimited definitions, with its monotonic time. Oldest first. */
   readonly #withoutPlain = new Map<string, number>();
   #limitedFirst = true;
 
@@ -66,13 +66,18 @@ export class LimitedFetches {
     this.#statements = claimStatements(store.schema);
   }
 
+  /** The number of fetches that are kept. */
+  get keyCount(): number {
+    return this.#withoutPlain.size;
+  }
+
   /** Claims after a due query. `plain` claims items of unlimited definitions, if some are due. */
   claimDue(
     params: FetchWorkItemsParams,
     plain: ClaimPlain | undefined,
   ): Promise<readonly WorkItem[]> {
-    if (plain === undefined) this.#withoutPlain.set(textOf(params), this.#store.monotonic());
-    else this.#withoutPlain.delete(textOf(params));
+    this.#withoutPlain.delete(textOf(params));
+    if (plain === undefined) this.#keepWithoutPlain(textOf(params));
     const keys = this.#dueKeys(params);
     if (keys.length === 0) return plain?.(params, true) ?? Promise.resolve([]);
     return this.#claimBoth(params, keys, plain);
@@ -90,6 +95,16 @@ export class LimitedFetches {
     const emptyAt = this.#withoutPlain.get(textOf(params)) ?? Number.NEGATIVE_INFINITY;
     const isEmpty = this.#store.monotonic() - emptyAt <= maxQueryAgeMs;
     return this.#claimBoth(params, keys, isEmpty ? undefined : plain);
+  }
+
+  /** Drops the entries that are too old, because the names of fetches vary. */
+  #keepWithoutPlain(names: string): void {
+    const now = this.#store.monotonic();
+    for (const [other, queriedAt] of this.#withoutPlain) {
+      if (now - queriedAt <= maxQueryAgeMs) break;
+      this.#withoutPlain.delete(other);
+    }
+    this.#withoutPlain.set(names, now);
   }
 
   /** The wanted definitions that are due. */
