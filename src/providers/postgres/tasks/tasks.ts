@@ -78,11 +78,15 @@ export function createTaskStore(
   };
 }
 
-/** The creation time of the runs of a transaction, or `null`: the time of the transaction. */
+/**
+ * The creation time of the runs of a transaction, or `null`: the time of the transaction. Delays count from it, so a page
+ * that shares a transaction with other runs has no time of its own. Such a page is short, so it is the last one of its call.
+ */
 function timeOf(placed: readonly PlacedTask[]): number | null {
-  let latest: number | null = null;
+  let latest = Number.NEGATIVE_INFINITY;
   for (const { createdAt } of placed) {
-    if (createdAt !== null && (latest === null || createdAt > latest)) latest = createdAt;
+    if (createdAt === null) return null;
+    latest = Math.max(latest, createdAt);
   }
   return latest;
 }
