@@ -23,6 +23,13 @@ async function claimAll(provider: Provider): Promise<readonly string[]> {
   }
 }
 
+async function connect(url: string): Promise<pg.Client> {
+  const client = new pg.Client({ connectionString: url, options: '-c search_path=perdure' });
+  await client.connect();
+  onTestFinished(() => client.end());
+  return client;
+}
+
 it('thousands of tasks of one call are claimed in list order, whichever transaction commits first', async () => {
   const { open } = await temporaryStore();
   const provider = await open();
@@ -47,13 +54,7 @@ it('the delay of a task counts from its transaction, also if it shares one with 
   const { open, url } = await temporaryStore();
   const provider = await open({ answerTimeoutMs: 60_000 });
   await provider.createTasks([newTask('known')]);
-  const connect = async () => {
-    const client = new pg.Client({ connectionString: url, options: '-c search_path=perdure' });
-    await client.connect();
-    onTestFinished(() => client.end());
-    return client;
-  };
-  const [blocker, reader] = [await connect(), await connect()];
+  const [blocker, reader] = [await connect(url), await connect(url)];
   const readNumber = async (sql: string): Promise<number> => {
     const { rows } = await reader.query<{ value: number }>(`SELECT (${sql})::float8 AS value`);
     return rows[0]?.value ?? 0;
@@ -74,4 +75,36 @@ it('the delay of a task counts from its transaction, also if it shares one with 
   await Promise.all(calls);
   const runAt = await readNumber(`SELECT run_at FROM instances WHERE instance_id = 'delayed'`);
   expect(runAt - Math.floor(calledAt)).toBeGreaterThanOrEqual(60_000);
+});
+
+it('the last of several debounced tasks of one call decides the input, also from another page', async () => {
+  const { open, url } = await temporaryStore();
+  const provider = await open({ answerTimeoutMs: 60_000 });
+  await provider.createTasks([newTask('known')]);
+  const debounced = (requestKey: string) =>
+    newTask(requestKey, {
+      payload: JSON.stringify(requestKey),
+      delayMs: 60_000,
+      debounce: { key: 'key', requestKey },
+    });
+  const [blocker, reader] = [await connect(url), await connect(url)];
+  // The first page waits for a transaction that may take one of its ids.
+  await blocker.query('BEGIN');
+  await blocker.query(`INSERT INTO instances (created_at, definition_key, execution_id, history_length, status,
+      instance_id, incarnation, input_hash)
+    VALUES (1, 1, 1, 0, 'pending', 'task 5', 'other', 'hash')`);
+  const creating = provider.createTasks([
+    debounced('first'),
+    ...tasks.slice(0, 999),
+    debounced('second'),
+  ]);
+  const waiting = `SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()`;
+  await expect.poll(async () => (await reader.query(waiting)).rows).not.toHaveLength(0);
+  await delay(500);
+  await blocker.query('ROLLBACK');
+  await creating;
+  const { rows } = await reader.query(
+    `SELECT instance_id, input FROM instances WHERE instance_id IN ('first', 'second')`,
+  );
+  expect(rows).toEqual([{ instance_id: 'first', input: '"second"' }]);
 });

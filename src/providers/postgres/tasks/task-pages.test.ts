@@ -93,6 +93,10 @@ it('createPages begins no page after one has failed, and rejects when all pages 
 
 it.each([
   ['a dedupe key', { tasks: tasks.with(3_500, newTask('task 3500', { dedupeKey: 'key' })) }],
+  [
+    'a debounce key',
+    { tasks: tasks.with(3_500, newTask('task 3500', { debounce: { key: 'k', requestKey: 'r' } })) },
+  ],
   ['a repeated id', { tasks: tasks.with(3_500, newTask('task 0')) }],
   ['the clock of a test', { tasks, parts: { isClockReal: false } }],
 ])('createPages sends one page at a time with %s', async (_, given) => {

@@ -60,7 +60,9 @@ export async function createPages(
 
 /** Whether no task can find the run of another one: then the order of the transactions does not matter. */
 function areIndependent(tasks: readonly NewTask[]): boolean {
-  if (tasks.some(({ dedupeKey }) => dedupeKey !== undefined)) return false;
+  const hasKey = ({ dedupeKey, debounce }: NewTask) =>
+    dedupeKey !== undefined || debounce !== undefined;
+  if (tasks.some(hasKey)) return false;
   return new Set(tasks.map(({ instanceId }) => instanceId)).size === tasks.length;
 }
 
