@@ -5,6 +5,7 @@ import {
   event,
   newInstance,
   newTurn,
+  raised,
   workItem,
 } from '../../src/testing/conformance/sample-data.ts';
 import { newTask } from '../../src/testing/conformance/task-helpers.ts';
@@ -14,7 +15,7 @@ const fetch = { max: 2, lockMs: 600_000, waitMs: 0 };
 
 async function openWithBlocker() {
   const { open, url } = await temporaryStore();
-  const provider = await open({ listen: false });
+  const provider = await open({ listen: false, answerTimeoutMs: 60_000 });
   const connect = async () => {
     const blocker = new pg.Client({ connectionString: url, options: '-c search_path=perdure' });
     await blocker.connect();
@@ -157,6 +158,36 @@ it.each(['instances', 'worker_queue'])(
     expect(await state()).toEqual([{ status: 'running', items: 1 }]);
   },
 );
+
+it('no other worker claims an instance while a turn that keeps its claim is committed', async () => {
+  const { provider, rows, untilLockWait } = await openWithBlocker();
+  await provider.createInstances([newInstance('a')]);
+  const claim = { max: 1, lockMs: 5_000, waitMs: 0 };
+  const [item] = await provider.fetchOrchestrationItems(claim);
+  const lockToken = item?.lockToken ?? '';
+  const keep = (firstEventId: number, messageKeys: readonly number[]) => {
+    const turn = newTurn({ firstEventId, turnId: `${firstEventId}`, events: [event('step')] });
+    return provider.ackOrchestrationItems([{ lockToken, messageKeys, keep: true, turn }]);
+  };
+  await keep(1, item?.messages.map(({ messageKey }) => messageKey) ?? []);
+  await provider.enqueueMessages([{ instanceId: 'a', message: raised('x') }]);
+  // The commit waits for a transaction that may take the place of its event.
+  await rows('BEGIN');
+  await rows(`INSERT INTO history (instance_key, execution_id, event_id, kind, at, data)
+    SELECT instance_key, 1, 2, 'other', 1, '{}' FROM instances`);
+  const keeping = keep(2, []);
+  await untilLockWait();
+  const hasExpired = () =>
+    rows(
+      `SELECT FROM instance_locks WHERE locked_until < extract(epoch FROM clock_timestamp()) * 1000`,
+    );
+  await expect.poll(hasExpired).toHaveLength(1);
+  expect(await provider.fetchOrchestrationItems(claim)).toEqual([]);
+  await rows('ROLLBACK');
+  expect(await keeping).toMatchObject([{ ok: true }]);
+  const [next] = await provider.fetchOrchestrationItems(claim);
+  expect(next?.historyLength).toBe(2);
+});
 
 it('a cancel flags an activity that is scheduled and renewed while the cancel waits', async () => {
   const { provider, connect, untilLockWait } = await openWithBlocker();

@@ -13,7 +13,7 @@ import { isEligible } from './turn-acks.ts';
 
 /**
  * Commits turns of steps in one round trip: turns that only append history, under claims that are kept. The first
- * statement locks the instances, the second checks all fences and writes only if all of them hold. Any other ack, and any
+ * statement locks the instances and their claims, the second checks all fences and writes only if all of them hold. Any other ack, and any
  * pause in the store, takes the general path.
  */
 export class SingleStatementKeptTurns {
@@ -58,14 +58,18 @@ function isKept({ keep, messageKeys, turn }: OrchestrationAck): boolean {
   );
 }
 
+// Locks the claims too: until the commit, no other worker can claim an instance whose lease expires meanwhile. The count
+// makes the second list wait for the first.
 function lockStatement(schema: string) {
   return prepare(
     'perdure_lock_for_kept_turns',
     { instanceKeys: keys() },
-    ({
-      instanceKeys,
-    }) => `SELECT FROM ${schema}.instances WHERE instance_key = ANY (${instanceKeys}) ORDER BY instance_key
-        FOR NO KEY UPDATE`,
+    ({ instanceKeys }) => `WITH instance AS MATERIALIZED (
+          SELECT FROM ${schema}.instances WHERE instance_key = ANY (${instanceKeys}) ORDER BY instance_key FOR NO KEY UPDATE
+        )
+        SELECT FROM ${schema}.instance_locks
+        WHERE instance_key = ANY (${instanceKeys}) AND (SELECT count(*) FROM instance) IS NOT NULL
+        ORDER BY instance_key FOR KEY SHARE`,
   );
 }
 
@@ -96,7 +100,7 @@ function toEvents({ key, turn }: KeptTurn): readonly EventRow[] {
 
 /**
  * The statement that commits turns of steps. `turn` has the turns whose instances and claims pass their fences. A claim with
- * a count must be reset, so its turn takes the general path. The lease is not renewed: the row of the lock is only read.
+ * a count must be reset, so its turn takes the general path. The lease is not renewed: the row of the claim is only read.
  */
 function commitStatement(schema: string) {
   const ifOk = 'WHERE (SELECT ok FROM verdict)';
