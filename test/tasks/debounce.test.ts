@@ -101,7 +101,7 @@ describeEngine(
 
     it('handlers debounce with ctx.client', async () => {
       const asking = task('asking', async (ctx, text: string) => {
-        const debounce = { key: 'k', wait: 150 };
+        const debounce = { key: 'k', wait: 2_000 };
         return (await ctx.client.runTask(echo, text, { debounce })).id;
       });
       const { client } = await open({ tasks: [asking, echo] });
