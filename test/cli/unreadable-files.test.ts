@@ -76,6 +76,18 @@ describe.runIf(process.platform !== 'win32')('a file that this user cannot read'
     expect(stderr).not.toContain('    at ');
   });
 
+  it('doctor reports a store in a directory without access', async () => {
+    await using opened = await openCliStore();
+    chmodSync(opened.directory, 0);
+    const argv = ['doctor', '--store', opened.store, '--json'];
+    const { code, stdout } = await runAsUser(argv, {});
+    chmodSync(opened.directory, 0o700);
+    expect(code).toBe(8);
+    expect(JSON.parse(stdout)).toMatchObject({
+      findings: [{ id: 'store-unreachable', sentence: expect.stringContaining('EACCES') }],
+    });
+  });
+
   it('a directory without access for init and token create ends with 2', async () => {
     const cwd = emptyFolder();
     // Loads the modules.

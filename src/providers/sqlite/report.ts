@@ -26,7 +26,13 @@ export async function reportOnSqlite({
 }): Promise<SqliteReport> {
   const file = resolve(path);
   const report = { kind: 'sqlite', path: file } as const;
-  const files = ['', '-wal', '-shm'].flatMap((suffix) => modeOf(file + suffix) ?? []);
+  let files: SqliteReport['files'];
+  try {
+    files = ['', '-wal', '-shm'].flatMap((suffix) => modeOf(file + suffix) ?? []);
+  } catch (error) {
+    // No access to the directory, or a loop of links.
+    return { ...report, files: [], access: unreachable(error) };
+  }
   const [main] = files;
   if (main?.path !== file)
     return {

@@ -1,4 +1,12 @@
-import { chmodSync, chownSync, copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  chownSync,
+  copyFileSync,
+  mkdtempSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
@@ -102,6 +110,23 @@ describe('doctor on an SQLite file', () => {
     await runRemedy(found);
     expect(await doctor(file)).toEqual([]);
   });
+
+  it.runIf(process.platform !== 'win32')(
+    'store-unreachable: a loop of links is replaced by the file',
+    async () => {
+      const file = path();
+      symlinkSync(file, file);
+      const found = only(await doctor(file), 'store-unreachable');
+      expect(found).toMatchObject({
+        level: 'problem',
+        sentence: expect.stringContaining('ELOOP'),
+        remedy: expect.stringMatching(/^Check the path and its permissions\./),
+      });
+      rmSync(file);
+      await (await Perdure.open(file)).close();
+      expect(await doctor(file)).toEqual([]);
+    },
+  );
 
   it('schema-older: doctor migrates nothing, and the remedy migrates', async () => {
     const file = path();
