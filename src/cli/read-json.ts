@@ -17,7 +17,7 @@ export async function readJson(
         ? await readTextFile(resolve(terminal.cwd, text.slice(1)), what)
         : text;
   try {
-    return JSON.parse(json) as unknown;
+    return parseJson(json);
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     throw usage(
@@ -25,6 +25,11 @@ export async function readJson(
       'Text needs double quotes, for example \'"Ada"\'.',
     );
   }
+}
+
+/** Parses JSON of a file. Editors and shells of Windows write a byte order mark before it. */
+export function parseJson(text: string): unknown {
+  return JSON.parse(text.replace(/^\uFEFF/, '')) as unknown;
 }
 
 /** Reads a file. Throws a usage error that names it. */

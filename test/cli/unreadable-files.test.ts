@@ -1,6 +1,7 @@
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { createToken } from 'perdure/server';
 import { hello, openCliStore } from './helpers/cli-store.ts';
 import { runCli, type CliResult, type Surroundings } from './helpers/run-cli.ts';
 import { emptyFolder } from './processes/cli-process.ts';
@@ -134,6 +135,24 @@ describe('a directory in the place of a file', () => {
       stderr: expect.stringContaining('perdure.config.json" (EISDIR).'),
     });
   });
+});
+
+it('a byte order mark before the JSON of an input, a configuration and tokens is skipped', async () => {
+  await using opened = await openCliStore();
+  const { directory: cwd, store } = opened;
+  const mark = '\uFEFF';
+  writeFileSync(join(cwd, 'input.json'), `${mark}{"a": 1}`);
+  const config = JSON.stringify({ profiles: { default: { store } } });
+  writeFileSync(join(cwd, 'perdure.config.json'), `${mark}${config}`);
+  const argv = ['start', 'hello', '@input.json', '--id', 'marked', '--wait'];
+  expect(await runCli(argv, { cwd })).toMatchObject({ code: 0, stdout: '{"a":1}\n' });
+  // The tokens are read before the port is found taken.
+  const { sha256 } = createToken();
+  const tokens = JSON.stringify([{ name: 'ci', role: 'read', sha256 }]);
+  writeFileSync(join(cwd, 'tokens.json'), `${mark}${tokens}`);
+  const { port } = new URL(opened.url);
+  const served = await runCli(['serve', '--port', port, '--tokens', 'tokens.json'], { cwd });
+  expect(served).toMatchObject({ code: 1, stderr: expect.stringContaining('is in use') });
 });
 
 describe('serve --tokens', () => {

@@ -5,6 +5,7 @@ import type { PerdureServer, ServeOptions } from '../../server/serve.ts';
 import { isLoopback } from '../../server/access/origin-check.ts';
 import { CliError, usage } from '../cli-error.ts';
 import type { Call } from '../command.ts';
+import { parseJson } from '../read-json.ts';
 
 const defaultPort = 7373;
 const portsTried = 10;
@@ -54,7 +55,7 @@ export async function serveStore(
 /** Reads the file for each check of the tokens, so that a change needs no restart. */
 function tokenLoader(file: string): () => readonly never[] {
   const read = (): readonly never[] => {
-    const parsed = JSON.parse(readFileSync(file, 'utf8')) as unknown;
+    const parsed = parseJson(readFileSync(file, 'utf8'));
     const list = Array.isArray(parsed) ? (parsed as unknown[]) : [parsed];
     // `perdure token create --json` prints the entry beside the token, which the server must not know.
     return list.map((one) => ((one as { readonly entry?: unknown } | null)?.entry ?? one) as never);

@@ -3,6 +3,7 @@ import { dirname, join, resolve } from 'node:path';
 import { closestName } from '../../model/closest-name.ts';
 import { usage } from '../cli-error.ts';
 import type { Terminal } from '../command.ts';
+import { parseJson } from '../read-json.ts';
 
 /** A named store or server of a configuration file. */
 export interface Profile {
@@ -63,7 +64,7 @@ function readProfiles(file: string): Readonly<Record<string, unknown>> {
   }
   let parsed: unknown;
   try {
-    parsed = JSON.parse(text);
+    parsed = parseJson(text);
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     throw usage(`Invalid JSON in the configuration ${JSON.stringify(file)}: ${reason}.`);
