@@ -132,6 +132,17 @@ describe('the choice of a target', () => {
 });
 
 describe('a store that cannot be used', () => {
+  it.each(['list', 'doctor', 'serve', 'migrate'])(
+    '%s rejects :memory:, which no other process shares',
+    async (command) => {
+      const { code, stdout, stderr } = await runCli([command, '--store', ':memory:'], {
+        cwd: opened.directory,
+      });
+      expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+      expect(stderr).toContain('--store is :memory:, a store that ends with its process.');
+    },
+  );
+
   const newer = { number: migrations.length + 1, name: 'newer', sql: 'CREATE TABLE newer (a);' };
 
   it.each([

@@ -15,10 +15,9 @@ export async function openForWork(choice: StoreChoice, mayMigrate: boolean): Pro
   const { store, schema } = choice;
   const [{ Perdure }, report] = await Promise.all([
     import('../../index.ts'),
-    store === ':memory:' ? undefined : reportOnStore(choice, { brief: true }),
+    reportOnStore(choice, { brief: true }),
   ]);
-  const isNew =
-    report === undefined || report.access.kind === 'missing' || report.schema?.kind === 'new';
+  const isNew = report.access.kind === 'missing' || report.schema?.kind === 'new';
   const perdure = await Perdure.open(store, {
     migrate: isNew || mayMigrate,
     ...(schema !== undefined && { schema }),

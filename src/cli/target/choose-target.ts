@@ -148,7 +148,13 @@ function toStore(
   if (!isPostgres && schema !== undefined) {
     throw usage('--schema needs a PostgreSQL store. Leave it out.');
   }
-  const path = isPostgres || store === ':memory:' ? store : resolve(cwd, store);
+  if (store === ':memory:') {
+    throw usage(
+      `${from} is :memory:, a store that ends with its process.`,
+      'Use the path of a file, which the worker, the server and other commands share.',
+    );
+  }
+  const path = isPostgres ? store : resolve(cwd, store);
   const stats = isPostgres ? undefined : statsOf(path);
   if (stats?.isDirectory() === true) {
     throw usage(
