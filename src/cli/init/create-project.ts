@@ -76,9 +76,12 @@ function isDirectoryAt(path: string): boolean | undefined {
   }
 }
 
+/** Creates a directory and its parents one by one: with `recursive`, Node.js never returns in a file system such as /proc. */
 async function makeDirectory(path: string): Promise<void> {
+  if (isDirectoryAt(path) === true) return;
+  if (path !== dirname(path)) await makeDirectory(dirname(path));
   try {
-    await mkdir(path, { recursive: true });
+    await mkdir(path);
   } catch (error) {
     const { code = 'unknown' } = error as NodeJS.ErrnoException;
     throw usage(

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { runCli } from '../helpers/run-cli.ts';
 import { parseJson } from '../doctor/parse-json.ts';
-import { emptyFolder, installPackage, RunningProcess } from './cli-process.ts';
+import { emptyFolder, installPackage, RunningProcess, runProgram } from './cli-process.ts';
 
 /** Creates a project in an empty folder, with the package of this checkout. */
 async function project(template: string): Promise<string> {
@@ -115,6 +115,31 @@ describe('perdure init', () => {
     }
     expect(readdirSync(cwd)).toEqual(['notes', 'src']);
   });
+
+  it('rejects an empty path', async () => {
+    const cwd = emptyFolder();
+    const { code, stderr } = await runCli(['init', ''], { cwd });
+    expect(code).toBe(2);
+    expect(stderr).toContain('<directory> is empty.');
+    expect(readdirSync(cwd)).toEqual([]);
+  });
+
+  it('creates the parents of a directory', async () => {
+    const cwd = emptyFolder();
+    expect(await runCli(['init', 'a/b/c'], { cwd })).toMatchObject({ code: 0 });
+    expect(readdirSync(join(cwd, 'a/b/c'))).toContain('package.json');
+  });
+
+  it.runIf(process.platform === 'linux')(
+    'ends with 2 in a file system without directories of users',
+    async () => {
+      const cwd = emptyFolder();
+      expect(await runProgram(['init', '/proc/project'], { cwd })).toMatchObject({
+        code: 2,
+        stderr: expect.stringContaining('Cannot create the directory "/proc/project" (ENOENT).'),
+      });
+    },
+  );
 
   it('rejects an unknown template with the near miss', async () => {
     const result = await runCli(['init', '--template', 'agnet'], { cwd: emptyFolder() });
