@@ -14,4 +14,8 @@ process.exitCode = await runCommandLine(process.argv.slice(2), createTerminal(pr
 // On Windows, writes to a pipe are asynchronous.
 await new Promise<void>((resolve) => process.stdout.write('', () => resolve()));
 // A connection that a library keeps alive must not keep the process alive.
-setTimeout(() => process.exit(), 500).unref();
+setTimeout(() => {
+  // The exit waits for file operations, and the open of a pipe without a writer never ends. The next signal kills the process.
+  for (const signal of ['SIGINT', 'SIGTERM']) process.removeAllListeners(signal);
+  process.exit();
+}, 500).unref();

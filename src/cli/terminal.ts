@@ -9,7 +9,7 @@ import { drawBar } from './text/progress-bar.ts';
 /** The parts of `process` that a terminal uses. */
 export type Host = Pick<
   NodeJS.Process,
-  'stdin' | 'stdout' | 'stderr' | 'env' | 'cwd' | 'on' | 'exit'
+  'stdin' | 'stdout' | 'stderr' | 'env' | 'cwd' | 'on' | 'off' | 'exit'
 >;
 
 /** Above this number of instances, a confirmation is the number itself. */
@@ -19,8 +19,11 @@ const typedAbove = 100;
 export function createTerminal(host: Host): Terminal {
   const controller = new AbortController();
   const onSignal = (): void => {
-    if (controller.signal.aborted) host.exit(130);
-    controller.abort();
+    if (!controller.signal.aborted) return controller.abort();
+    // The exit waits for file operations, and the open of a pipe without a writer never ends. The next signal kills the process.
+    host.off('SIGINT', onSignal);
+    host.off('SIGTERM', onSignal);
+    host.exit(130);
   };
   host.on('SIGINT', onSignal);
   host.on('SIGTERM', onSignal);

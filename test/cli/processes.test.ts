@@ -1,10 +1,10 @@
-import { spawn, type ChildProcess } from 'node:child_process';
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, existsSync, mkdtempSync, openSync, writeFileSync } from 'node:fs';
+import { closeSync, constants, existsSync, mkdtempSync, openSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import Database from 'better-sqlite3';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { openCliStore, waiting, type CliStore } from './helpers/cli-store.ts';
 
 const main = join(import.meta.dirname, '../../src/cli/main.ts');
@@ -134,6 +134,32 @@ describe('the program perdure', () => {
     child.kill('SIGINT');
     expect(await ended).toMatchObject({ code: 130, stderr: 'Interrupted.\n' });
   });
+
+  it.runIf(process.platform !== 'win32')(
+    'the second Ctrl-C ends a command that reads a pipe without data',
+    async () => {
+      const pipe = join(opened.directory, 'pipe');
+      spawnSync('mkfifo', [pipe]);
+      const child = start(['start', 'waiting', `@${pipe}`]);
+      let stderr = '';
+      child.stderr?.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
+      const ended = once(child, 'close');
+      onTestFinished(() => void child.kill('SIGKILL'));
+      // Opens only when the command has opened the other end, and keeps its read waiting.
+      const flags = constants.O_WRONLY | constants.O_NONBLOCK;
+      const writer = await vi.waitFor(() => openSync(pipe, flags), { timeout: 20_000 });
+      child.kill('SIGINT');
+      await vi.waitUntil(() => stderr === 'Interrupted.\n', { timeout: 20_000 });
+      // The process handles signals for 500 ms.
+      const isOver = () => child.exitCode !== null || child.signalCode !== null;
+      await vi.waitUntil(() => isOver() || !child.kill('SIGINT'), {
+        interval: 100,
+        timeout: 5_000,
+      });
+      await ended;
+      closeSync(writer);
+    },
+  );
 
   it('Ctrl-C in the middle of bulk work says how far it came and how to continue', async () => {
     const count = 2_000;
