@@ -31,7 +31,7 @@ export async function loadWorkerModule(file: string, name = file): Promise<Worke
 
 async function importFile(file: string, name: string): Promise<Readonly<Record<string, unknown>>> {
   try {
-    return (await import(pathToFileURL(file).href)) as Readonly<Record<string, unknown>>;
+    return await importModule(file, name);
   } catch (error) {
     if ((error as NodeJS.ErrnoException | null)?.code !== 'ERR_UNKNOWN_FILE_EXTENSION') throw error;
     throw usage(
@@ -39,6 +39,32 @@ async function importFile(file: string, name: string): Promise<Readonly<Record<s
       'Use Node.js 22.18 or newer for TypeScript, or pass a JavaScript file.',
     );
   }
+}
+
+/** Imports a file. Rejects if an `await` at its top level never settles, which would end the process without a message. */
+export async function importModule(
+  file: string,
+  name: string,
+): Promise<Readonly<Record<string, unknown>>> {
+  const stuck = Promise.withResolvers<never>();
+  const onIdle = () => stuck.reject(neverLoads(name));
+  // Nothing is left that could settle the import.
+  process.once('beforeExit', onIdle);
+  try {
+    const loaded = import(pathToFileURL(file).href) as Promise<Readonly<Record<string, unknown>>>;
+    return await Promise.race([loaded, stuck.promise]);
+  } finally {
+    process.off('beforeExit', onIdle);
+  }
+}
+
+function neverLoads(name: string): CliError {
+  return new CliError(
+    1,
+    'NEVER_LOADED',
+    `${name} never finishes loading: an \`await\` at its top level does not settle.`,
+    'Move the work into a function, or into a handler.',
+  );
 }
 
 /** Reads the exports of a module. Throws if there is no definition. */

@@ -82,6 +82,22 @@ describe('perdure worker', () => {
     expect(none.stderr).toContain('worker.ts exports no orchestration, activity, task or flow.');
     expect(broken).toMatchObject({ code: 1, stderr: expect.stringContaining('no such key') });
   });
+
+  it('and perdure replay end with 1 for a file that never finishes loading', async () => {
+    const cwd = project('await new Promise(() => {});');
+    writeFileSync(join(cwd, 'history.json'), '{"instanceId": "a", "events": []}');
+    const options = { cwd, env: { PERDURE_STORE: 'app.db' } };
+    const [worker, replay] = await Promise.all([
+      runProgram(['worker', 'worker.ts'], options),
+      runProgram(['replay', 'history.json', '--code', 'worker.ts', '--json'], options),
+    ]);
+    expect(worker).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/^error: worker\.ts never finishes loading: an `await` at/),
+    });
+    expect(replay.code).toBe(1);
+    expect(JSON.parse(replay.stderr)).toMatchObject({ error: { code: 'NEVER_LOADED' } });
+  });
 });
 
 describe('perdure serve', () => {

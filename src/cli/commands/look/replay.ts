@@ -1,11 +1,11 @@
 import { resolve } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import type { ExportedHistory } from '../../../client/reading/history.ts';
 import type { OrchestrationDefinition } from '../../../index.ts';
 import { closestName } from '../../../model/closest-name.ts';
 import { CliError, usage } from '../../cli-error.ts';
 import type { Call, ExitCode } from '../../command.ts';
 import { readJson } from '../../read-json.ts';
+import { importModule } from '../../running/worker-module.ts';
 import { clean, countOf } from '../../text/format.ts';
 import { writeJson } from '../../text/json.ts';
 
@@ -53,8 +53,9 @@ function readExport(value: unknown, file: string): ExportedHistory {
 
 async function loadModule(path: string): Promise<Readonly<Record<string, unknown>>> {
   try {
-    return (await import(pathToFileURL(path).href)) as Readonly<Record<string, unknown>>;
+    return await importModule(path, path);
   } catch (error) {
+    if (error instanceof CliError) throw error;
     const { code, message } = error as NodeJS.ErrnoException;
     if (code === 'ERR_UNKNOWN_FILE_EXTENSION') {
       throw usage(
