@@ -15,6 +15,11 @@ export const regressionSeeds: readonly RegressionSeed[] = [
       'a claim made while a renewal had no response was neither renewed nor ended by its worker',
   },
   {
+    seed: 118,
+    found:
+      'a turn failed because the steps of an earlier claim had evicted its instance, and the instance was blocked',
+  },
+  {
     seed: 1303,
     decisions: [
       'start:t0#1',
@@ -89,5 +94,10 @@ export const regressionSeeds: readonly RegressionSeed[] = [
   {
     seed: 1_011_602,
     found: 'a repeated start ran an instance again that had been canceled and deleted',
+  },
+  {
+    seed: 65,
+    found:
+      'a read of the worker that the store could not serve cost an onFail handler its last attempt',
   },
 ];

@@ -3,6 +3,8 @@ import { isPerdureError, ProviderError } from '../../src/model/failures/errors.t
 import type { LocalClient } from '../../src/client/local-client.ts';
 import { prepareSqliteInvariants } from '../limits/sqlite-invariants.ts';
 import { ClaimCheck } from './checks/claim-check.ts';
+import { ItemCheck } from './checks/item-check.ts';
+import { RequestCheck } from './checks/request-check.ts';
 import { TakeoverCheck } from './checks/takeover-check.ts';
 import { ModelCheck } from './checks/model-check.ts';
 import { checkEnd } from './checks/end-check.ts';
@@ -56,6 +58,8 @@ export class Simulation {
   readonly fleet: Fleet;
   readonly claims: ClaimCheck;
   readonly model: ModelCheck;
+  readonly items: ItemCheck;
+  readonly requests: RequestCheck;
   readonly takeovers: TakeoverCheck;
   readonly workload: Workload;
   commits = 0;
@@ -79,6 +83,9 @@ export class Simulation {
     for (const name of reachedByWeather(this.weather)) world.reached.add(name);
     this.claims = new ClaimCheck(world, now, this.weather.maxClaims);
     this.model = new ModelCheck(world, provider, now);
+    const hasSteps = this.weather.rates.storeStep !== undefined;
+    this.items = new ItemCheck({ world, now, hasSteps });
+    this.requests = new RequestCheck(world);
     const { claims, model } = this;
     this.takeovers = new TakeoverCheck({ world, claims, model, db: store.db, now });
     const network = new Network({
@@ -97,6 +104,8 @@ export class Simulation {
           onCommitted?.(call, now());
           for (const name of reachedBy(call)) world.reached.add(name);
           this.claims.observe(call);
+          this.items.observe(call);
+          this.requests.observe(call);
           this.takeovers.observe(call);
           this.model.observe(call);
           this.workload.observe(call);

@@ -21,7 +21,8 @@ function autocommitting({ db }: Intact): StoreTransaction {
   return {
     query: async (text: string, values: readonly unknown[] = []) => {
       const statement = db.prepare<unknown[], never>(text);
-      const bound = values.length > 0 ? [{ 1: values[0] }] : [];
+      const named = Object.fromEntries(values.map((value, index) => [index + 1, value]));
+      const bound = values.length > 0 ? [named] : [];
       if (statement.reader) {
         const rows = statement.all(...bound);
         return { rows, rowCount: rows.length };

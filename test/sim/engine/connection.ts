@@ -3,6 +3,8 @@ import { StoreClock } from '../../../src/providers/postgres/driver/store-clock.t
 import type { Topic } from '../../../src/providers/shared/effects.ts';
 import type { Hint, Provider } from '../../../src/providers/contract/provider.ts';
 import type { TransactRequest } from '../../../src/providers/contract/transactional.ts';
+import { joined, sendBadItem } from './bad-item.ts';
+import { repeatOf } from './repeats.ts';
 import type { SimProcess, World } from './scheduler.ts';
 import { callAs, takeDue } from './store-hooks.ts';
 import type { Fault, Weather } from './weather.ts';
@@ -171,6 +173,7 @@ export class Network {
               const committedAt = world.storeNow?.() ?? 0;
               const call = { process, method, args: sent.observed?.() ?? args, result };
               this.#observer.committed(call);
+              this.#repeat(call);
               if (failsAfter) {
                 return respond(`${method} failed`, () => reject(unavailable(method, true)));
               }
@@ -182,10 +185,33 @@ export class Network {
             }),
           (error: Error) => answer(() => respond(`${method} ${error.name}`, () => reject(error))),
         );
+        if (joined.has(method) && this.fault('badItem', 'store'))
+          sendBadItem(world, this.#store, order);
       };
       const delayMs = Math.max(0, process.at - world.now) + this.#latency(where);
       world.add(world.store, `${process.name} ${method}`, commit, delayMs);
     });
+  }
+
+  /**
+   * Sends a committed call again, up to two seconds later. The checks do not see the repeat: whatever it changes
+   * contradicts them.
+   */
+  #repeat({ process, method, args, result }: ObservedCall): void {
+    const world = this.#world;
+    const again = repeatOf(method, args, result);
+    if (again === undefined || !this.fault('repeat', `${process.name} ${method}`)) return;
+    const call = Reflect.get(this.#store, method) as Method;
+    const run = (): void => {
+      world.note(`repeats ${process.name} ${method}`);
+      callAs(process, () => call(...again)).catch((error: unknown) => {
+        world.violate(`a repeat of ${method} rejects: ${String(error)}`);
+      });
+    };
+    const where = `repeat:${process.name}`;
+    const isSoon = world.decisions.draw(where) < 0.5;
+    const delayMs = (isSoon ? 1 : 40) * world.decisions.pick(where, 50);
+    world.add(world.store, `repeats ${process.name} ${method}`, run, delayMs);
   }
 
   /** The arguments as the store gets them: the abort of a fetch reaches it later. */

@@ -11,6 +11,8 @@ const rates = {
   failBefore: 0.03,
   failAfter: 0.03,
   slow: 0.03,
+  badItem: 0.03,
+  repeat: 0.12,
   hintLost: 0.25,
   hintTwice: 0.15,
   hintLate: 0.15,

@@ -1,3 +1,4 @@
+import Database from 'better-sqlite3';
 import { SimHost } from '../engine/sim-host.ts';
 import type { SimProcess } from '../engine/scheduler.ts';
 import type { HostProcesses } from '../../../src/runtime/leases/host-processes.ts';
@@ -36,6 +37,20 @@ import { Reclaimer } from '../../../src/runtime/maintenance/reclaimer.ts';
 import { SessionRows } from '../../../src/providers/sqlite/jobs/session-rows.ts';
 import type { PlantedBug } from './planted-bug.ts';
 import { never, replace, replacePlatformFunction } from './replace.ts';
+
+/** Replaces the statements of savepoints by one without effect, or one that fails. */
+function replaceSavepoints(replacement: string): () => () => void {
+  const statements = /^(?:SAVEPOINT|RELEASE|ROLLBACK TO) item$/;
+  const of = Database as unknown as { readonly prototype: Database.Database };
+  return replace(
+    of,
+    'prepare',
+    (original) =>
+      function prepare(this: unknown, sql: string) {
+        return original.call(this, statements.test(sql) ? replacement : sql);
+      },
+  );
+}
 
 /** Guards of the runtime, the client and the SQLite provider, removed one by one. */
 export const engineBugs: readonly PlantedBug[] = [
@@ -210,6 +225,19 @@ export const engineBugs: readonly PlantedBug[] = [
   {
     fault: 'writes that were deferred in a group are dropped',
     breakEngine: replace(DeferredWrites, 'flush', never),
+  },
+  {
+    fault: 'a bad item of a group has no savepoint',
+    breakEngine: replaceSavepoints('DELETE FROM instances WHERE FALSE'),
+    finding: /\bbad\d/,
+  },
+  {
+    fault: 'a bad item of a group fails the others',
+    breakEngine: replaceSavepoints('ROLLBACK TO none'),
+  },
+  {
+    fault: 'deferred writes of a group that was rolled back are kept',
+    breakEngine: replace(DeferredWrites, 'discard', never),
   },
   {
     fault: 'an enqueued item does not make its lane ready',

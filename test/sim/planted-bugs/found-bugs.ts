@@ -122,7 +122,7 @@ export const foundBugs: readonly PlantedBug[] = [
         },
     ),
     finding: /after its lease ended/,
-    weather: { hosts: 0, activityLeaseMs: 300, rates: { slow: 0.3, stop: 0.1 } },
+    weather: { hosts: 0, activityLeaseMs: 300, rates: { slow: 0.3, stop: 0.012 } },
   },
   {
     fault: 'claims made while a renewal has no response are not renewed',

@@ -1,5 +1,6 @@
 import { brokenProviders } from '../../conformance/broken/all-broken-providers.ts';
 import { removedGuards } from '../../model/helpers/removed-guards.ts';
+import { conditions } from './conditions.ts';
 import { engineBugs } from './engine-bugs.ts';
 import { foundBugs } from './found-bugs.ts';
 import { foundBy } from './found-by.ts';
@@ -12,6 +13,7 @@ export const allBugs: readonly PlantedBug[] = [
   ...[...removedGuards, ...brokenProviders].map(({ fault, override }): PlantedBug => ({
     fault,
     breakStore: override,
+    ...(conditions[fault] && { weather: conditions[fault] }),
   })),
 ];
 

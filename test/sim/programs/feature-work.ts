@@ -192,6 +192,7 @@ export class FeatureWork implements WorkPart {
             `${id} returned ${JSON.stringify(result?.output)}, not ${JSON.stringify(expected)}`,
           );
         }
+        this.#expectWrites(program.operations);
         const emitted = chunksOf(program.operations);
         if (chunks !== undefined && !isDeepStrictEqual(chunks, emitted)) {
           world.violate(`${id} streamed ${JSON.stringify(chunks)}, not ${JSON.stringify(emitted)}`);
@@ -205,6 +206,17 @@ export class FeatureWork implements WorkPart {
       .all();
     if (twice.length > 0) world.violate(`transactions ran twice: ${JSON.stringify(twice)}`);
     await Promise.resolve();
+  }
+
+  /** Each transaction of a completed run has committed its write, together with its outcome. */
+  #expectWrites(operations: readonly Operation[]): void {
+    const { world, store } = this.#simulation;
+    const select = store.db.prepare<[string], 1>('SELECT 1 FROM app_writes WHERE key = ?').pluck();
+    for (const { do: kind, label, child } of operations) {
+      if (kind === 'transaction' && select.get(label) === undefined)
+        world.violate(`the transaction ${label} has an outcome, and wrote nothing`);
+      if (child !== undefined) this.#expectWrites(child);
+    }
   }
 
   async #resultOf(result: Promise<unknown>): Promise<{ output?: unknown; code?: string }> {

@@ -6,6 +6,7 @@ import type { Definitions, Member } from '../engine/fleet.ts';
 import type { SimProcess } from '../engine/scheduler.ts';
 import type { Simulation } from '../simulation.ts';
 import { burnCpu } from './handler-time.ts';
+import { notYet } from './not-yet.ts';
 import { randomScript } from './scripts.ts';
 import type { WorkPart } from './workload.ts';
 
@@ -40,6 +41,7 @@ export class ScriptWork implements WorkPart {
     const { decisions } = this.#simulation.world;
     const draw = (): number => decisions.draw('script');
     const count = 1 + Math.floor(draw() * 3);
+    const retriesEnded = decisions.draw('work retries of ended instances') < 0.15;
     for (let index = 0; index < count; index++) {
       const id = `${scriptPrefix}${index}`;
       const script = randomScript(draw);
@@ -53,7 +55,28 @@ export class ScriptWork implements WorkPart {
         if (decisions.happens(`${operation}:${id}`, probability))
           this.#operate(id, operation, delayMs);
       }
+      if (retriesEnded && decisions.happens(`retry ended:${id}`, 0.9))
+        this.#retryEnded(id, startMs);
     }
+  }
+
+  /** Retries an instance as soon as it has ended without a result. Most other retries come too early or too late. */
+  #retryEnded(id: string, delayMs: number): void {
+    const { world, fleet, model } = this.#simulation;
+    const from = world.decisions.pick('retry ended', 2) === 0 ? 'start' : 'failure';
+    this.#simulation.act(
+      () => fleet.clients[1],
+      delayMs,
+      `retry ${id} at its end`,
+      async (client) => {
+        const status = model.model.instances.get(id)?.status;
+        if (status === 'completed' || world.isHealing) return;
+        if (status === undefined || !isTerminal(status))
+          throw notYet('retry', `${id} has not ended`);
+        world.reached.add('operation retry of an ended instance');
+        await client.retry(id, { from });
+      },
+    );
   }
 
   #start(id: string, delayMs: number, operation = 'start'): void {

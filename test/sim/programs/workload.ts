@@ -4,6 +4,8 @@ import type { SimProcess } from '../engine/scheduler.ts';
 import type { Simulation } from '../simulation.ts';
 import { AllInstances } from './all-instances.ts';
 import { AttachedWork } from './attached-work.ts';
+import { EventWork } from './event-work.ts';
+import { FailureWork } from './failure-work.ts';
 import { FeatureWork } from './feature-work.ts';
 import { LimitWork } from './limit-work.ts';
 import { TaskWork } from './task-work.ts';
@@ -77,6 +79,8 @@ export function createWorkload(simulation: Simulation): Workload {
   const tasks = hasFeatures || kind > 0.75 ? [new TaskWork(simulation)] : [];
   const attached = kind > 0.85 || kind < 0.08 ? [new AttachedWork(simulation)] : [];
   const limits = decisions.draw('work limits') < 0.2 ? [new LimitWork(simulation)] : [];
+  const events = decisions.draw('work events') < 0.12 ? [new EventWork(simulation)] : [];
+  const failures = decisions.draw('work failures') < 0.15 ? [new FailureWork(simulation)] : [];
   if (tasks.length > 0 || limits.length > 0) simulation.checkLimits();
   return new Workload([
     ...scripts,
@@ -84,6 +88,8 @@ export function createWorkload(simulation: Simulation): Workload {
     ...tasks,
     ...attached,
     ...limits,
+    ...events,
+    ...failures,
     new AllInstances(simulation),
   ]);
 }
