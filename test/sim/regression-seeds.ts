@@ -100,4 +100,9 @@ export const regressionSeeds: readonly RegressionSeed[] = [
     found:
       'a read of the worker that the store could not serve cost an onFail handler its last attempt',
   },
+  {
+    seed: 20_281,
+    found:
+      'the check expected a process to abort a handler before its other steps, when it resumed',
+  },
 ];

@@ -314,7 +314,9 @@ export class ClaimCheck {
         () => {
           if (!this.working.has(signal) || signal.aborted) return;
           // It was stopped, stalled or computed meanwhile, so its timers are as late as this step.
-          if (world.now > dueAt || process.stalledUntil > beganAt) check();
+          // If it resumes exactly now, they may come after this step.
+          const resumedAt = Math.max(process.stalledUntil, process.stoppedUntil);
+          if (world.now > dueAt || resumedAt > beganAt) check();
           else world.violate(`${process.name} does not abort ${key} after its lease ended`);
         },
         noticeMs,

@@ -95,6 +95,11 @@ export class SimProcess {
     this.#stoppedUntil = Math.max(this.#stoppedUntil, this.#world.now + ms);
   }
 
+  /** Until when it does nothing. In the past: it runs. */
+  get stoppedUntil(): number {
+    return this.#stoppedUntil;
+  }
+
   /** Reads the clock. The process may be stopped just before. */
   #read(): number {
     const world = this.#world;
