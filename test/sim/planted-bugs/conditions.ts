@@ -55,4 +55,16 @@ export const conditions: Readonly<Record<string, Partial<Weather>>> = {
   'an on-fail handler follows a skipped run': repeats,
   'a skipped run counts as completed': repeats,
   'a late failure is stored on a completed run': repeats,
+  'a repeated start runs a deleted instance again (repeat/a-deleted-instance-stays-deleted)':
+    repeats,
+  'a deletion records no start': repeats,
+  'a repeated start runs a deleted instance again (repeat/a-deleted-first-turn-stays-deleted)':
+    repeats,
+  'a repeated start runs a deleted instance again (repeat/a-forced-deletion-counts)': repeats,
+  'a repeated start runs a deleted instance again (repeat/races-with-the-deletion)': repeats,
+  'deleted starts are swept before their time': repeats,
+  'the key of a cancel request is forgotten with its instance': repeats,
+  'the messages and timers of a deleted instance are not deleted': repeats,
+  'the locks of a deleted instance are not deleted': repeats,
+  'a deletion with force leaves orphans': repeats,
 };
