@@ -219,9 +219,10 @@ export interface ListLimitsParams {
  *   and executions (begin/every-end-frees-the-place, begin/an-end-wakes-who-waits, begin/keeps-its-place)
  * - let a waiting instance be stopped and paused; a paused one does not take a place before its resume
  *   (begin/what-waits-can-be-stopped, begin/a-paused-instance-does-not-take-the-place)
- * - let replaced, retried and forked instances wait like new ones; a start that replaces an instance has its own key, or none.
- *   One that is canceled while it waits takes a place even if none is free, so that its clean-up runs
- *   (begin/a-replacement-waits, begin/a-replacement-has-its-own-key, begin/a-retry-waits, begin/a-canceled-retry-cleans-up)
+ * - let replaced, retried and forked instances wait like new ones; a start that replaces an instance has its own key, or none;
+ *   a fork has the key and the weight of its source. One that is canceled while it waits takes a place even if none is free, so
+ *   that its clean-up runs (begin/a-replacement-waits, begin/a-replacement-has-its-own-key, begin/a-retry-waits,
+ *   begin/a-fork-has-the-key-of-its-source, begin/a-canceled-retry-cleans-up)
  * - let an instance without a turn that another debounced start moves give up its place, or its turn for one: it waits again
  *   once it is due, and a pause of it stays (begin/a-moved-start-gives-up-its-turn, begin/a-moved-start-frees-its-place,
  *   begin/a-moved-start-stays-paused)

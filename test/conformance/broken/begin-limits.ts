@@ -162,6 +162,18 @@ export const brokenBeginLimits: readonly BrokenProvider[] = [
     override: (intact) => claimsAs(intact, 'running', 'canceling'),
   },
   {
+    fault: 'a fork loses the key of its source',
+    rejectedBy: 'begin/a-fork-has-the-key-of-its-source',
+    override: ({ provider, db }) => ({
+      async forkInstances(forks) {
+        const results = await provider.forkInstances(forks);
+        db.exec(`DELETE FROM run_lanes WHERE instance_key IN (
+          SELECT instance_key FROM instances WHERE forked_from IS NOT NULL)`);
+        return results;
+      },
+    }),
+  },
+  {
     fault: 'a canceled instance waits for a place',
     rejectedBy: 'begin/a-canceled-retry-cleans-up',
     override: (intact) => claimsAs(intact, 'canceling', 'running'),

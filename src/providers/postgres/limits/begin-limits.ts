@@ -132,6 +132,11 @@ export class BeginLimits {
     if (this.#isKnown && effects.finished.length > 0) effects.due('orchestrations', 0);
   }
 
+  /** Gives a fork the key of its source, if it has one. */
+  async copyLane(tx: Transaction, fromKey: number, toKey: number): Promise<void> {
+    await tx.execute(...this.#sql.copyLane({ fromKey, toKey }));
+  }
+
   async #admitOne(tx: Transaction, gate: Gate, max: number): Promise<void> {
     const { definitionKey } = gate;
     // Not with the gates: those were read before the lock, and the limits may have been lowered meanwhile.
@@ -397,6 +402,12 @@ function statements(schema: string) {
         )
         UPDATE ${limits} SET running = running + ${taken}, vclock = greatest(vclock, ${vclock})
         WHERE definition_key = ${definitionKey}`,
+    ),
+    copyLane: prepare(
+      'perdure_copy_run_lane',
+      { fromKey: one<number>('bigint'), toKey: one<number>('bigint') },
+      ({ fromKey, toKey }) => `INSERT INTO ${schema}.run_lanes (instance_key, lane, weight)
+        SELECT ${toKey}, lane, weight FROM ${schema}.run_lanes WHERE instance_key = ${fromKey}`,
     ),
     addLanes: prepare(
       'perdure_add_run_lanes',

@@ -13,6 +13,7 @@ import { existingFork, forkRefusal, retryRefusal, toStep } from '../../rules/rer
 import { Changes, type Batch } from '../batches/batch.ts';
 import type { StoreAccess } from '../batches/store-access.ts';
 import type { DeletedStarts } from '../starts/deleted-starts.ts';
+import type { BeginLimits } from '../limits/begin-limits.ts';
 import type { Audit } from '../tables/audit.ts';
 import type { Scope } from '../driver/scope.ts';
 import type { Turns } from '../instances/turns.ts';
@@ -35,6 +36,7 @@ import type { RerunRows } from './rerun-rows.ts';
 /** The parts of the store that run instances again. */
 export interface RerunParts extends StoreAccess {
   readonly audit: Audit;
+  readonly beginLimits: BeginLimits;
   readonly definitions: Definitions;
   readonly dedupeKeys: DedupeKeys;
   readonly deletedStarts: DeletedStarts;
@@ -227,6 +229,7 @@ async function fork(store: RerunParts, batch: Batch, wanted: InstanceFork): Prom
   }
   await store.instanceTags.add(tx, [{ instanceKey, tags: wanted.tags }]);
   await store.deadlines.copy(tx, row.instanceKey, instanceKey, now);
+  await store.beginLimits.copyLane(tx, row.instanceKey, instanceKey);
   const created = newInstanceRow({
     instanceKey,
     instanceId,

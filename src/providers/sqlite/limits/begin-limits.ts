@@ -60,6 +60,7 @@ export class BeginLimits {
   #names: ReadonlySet<string> = new Set();
   readonly #gates;
   readonly #insertLane;
+  readonly #copyLane;
   readonly #countBegun;
   readonly #countClaimed;
   readonly #addBegunLanes;
@@ -96,6 +97,10 @@ export class BeginLimits {
     );
     this.#insertLane = db.prepare<[number, string, number]>(
       'INSERT OR REPLACE INTO run_lanes (instance_key, lane, weight) VALUES (?, ?, ?)',
+    );
+    this.#copyLane = db.prepare<[number, number]>(
+      `INSERT INTO run_lanes (instance_key, lane, weight)
+       SELECT ?, lane, weight FROM run_lanes WHERE instance_key = ?`,
     );
     this.#countBegun = db.prepare<[{ definitionKey: number; keys: string }]>(
       `INSERT INTO instance_places (instance_key, definition_key, lane, has_begun)
@@ -205,6 +210,11 @@ export class BeginLimits {
     if (lane === undefined) return;
     this.#insertLane.run(instanceKey, lane.key, lane.weight);
     this.#mark.run(instanceKey);
+  }
+
+  /** Gives a fork the key of its source, if it has one. */
+  copyLane(fromKey: number, toKey: number): void {
+    if (this.#copyLane.run(toKey, fromKey).changes > 0) this.#mark.run(toKey);
   }
 
   /**

@@ -14,6 +14,7 @@ import { toCancelRow } from '../../shared/instance-record-row.ts';
 import { taskOperation } from '../../shared/work-item-row.ts';
 import type { Scope, StoreAccess } from '../batches/group-commit.ts';
 import type { DeletedStarts } from '../starts/deleted-starts.ts';
+import type { BeginLimits } from '../limits/begin-limits.ts';
 import type { Audit } from '../tables/audit.ts';
 import type { TaskRuns } from '../tasks/task-runs.ts';
 import type { Turns } from '../instances/turns.ts';
@@ -31,6 +32,7 @@ import type { RerunRows } from './rerun-rows.ts';
 /** The parts of the store that run instances again. */
 export interface RerunParts extends StoreAccess {
   readonly audit: Audit;
+  readonly beginLimits: BeginLimits;
   readonly dedupeKeys: DedupeKeys;
   readonly definitions: Definitions;
   readonly deletedStarts: DeletedStarts;
@@ -192,6 +194,7 @@ function fork(store: RerunParts, scope: Scope, wanted: InstanceFork): ForkResult
   }
   store.instanceTags.add(instanceKey, wanted.tags);
   store.deadlines.copy(row.instanceKey, instanceKey, now);
+  store.beginLimits.copyLane(row.instanceKey, instanceKey);
   const target = {
     instanceKey,
     instanceId,

@@ -136,6 +136,30 @@ export const beginAgain: Capability = {
       },
     },
     {
+      id: 'begin/a-fork-has-the-key-of-its-source',
+      title: 'a fork waits for a place of the key of its source, and has its weight',
+      async run(store) {
+        await limit(store, { perKey: 1 });
+        await store.create('a', ofKey('one', 3));
+        assert.deepEqual(await beginAll(store), ['a']);
+        const { incarnation, inputHash, name } = newInstance('fork');
+        const own = { instanceId: 'fork', incarnation, inputHash, name, version: '1' };
+        const forks = await store.provider.forkInstances([
+          { source: await sourceOf(store, 'a'), ...own, forkedFrom: '{}', start: kept },
+        ]);
+        assert.deepEqual(forks, [{ kind: 'forked' }]);
+        assert.deepEqual(await store.claim(), []);
+        assert.equal((await store.provider.inspectTurn('fork'))?.waitingKey, 'one');
+        const { records } = await store.provider.listLanes({ ...sample, limit: 10, order: 'key' });
+        assert.deepEqual(
+          records.map(({ key, weight, waiting }) => ({ key, weight, waiting })),
+          [{ key: 'one', weight: 3, waiting: 1 }],
+        );
+        await store.terminate('a');
+        assert.equal((await store.claimOne()).instanceId, 'fork');
+      },
+    },
+    {
       id: 'begin/a-canceled-retry-cleans-up',
       title: 'a retried instance that is canceled while it waits is claimed, and counts',
       async run(store) {
