@@ -4,7 +4,10 @@ import { PerdureError } from './failures/errors.ts';
 import { toMs, type Duration } from './values/duration.ts';
 import { findTextProblem } from './values/names.ts';
 
-/** Concurrency limits of a task or an activity. An absent limit does not apply. */
+/**
+ * Concurrency limits of a task or an activity. An absent limit does not apply. `{}` removes the limits over all workers that
+ * a former build declared.
+ */
 export interface ConcurrencyOptions {
   /** Maximum concurrent runs over all workers. */
   readonly global?: number | undefined;

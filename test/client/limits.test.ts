@@ -46,6 +46,25 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('client.limits on %s', (kind) =
     expect(await limits.get('plain')).toBeUndefined();
   });
 
+  it('a build with `concurrency: {}` removes the limits of an older one; a build without it does not', async () => {
+    const lines: string[] = [];
+    const warn = (_: object, message: string) => void lines.push(message);
+    const perdure = await open({ ...silentLogger, warn });
+    const { limits } = perdure.client;
+    const sync = (concurrency?: object) => task('sync', () => 1, { concurrency });
+    await perdure.startWorker({ tasks: [sync({ global: 2 })], buildId: 'limited' });
+    await expect.poll(async () => (await perdure.client.workers()).length).toBe(1);
+    await perdure.startWorker({ tasks: [sync()], buildId: 'silent' });
+    expect((await limits.get('sync'))?.effective).toEqual({ global: 2 });
+    expect(lines).toEqual([]);
+    await perdure.startWorker({ tasks: [sync({})], buildId: 'unlimited' });
+    const removed = { declaredBy: 'unlimited', declared: {}, effective: {} };
+    expect(await limits.get('sync')).toMatchObject(removed);
+    expect(lines).toEqual([expect.stringContaining('those of unlimited, the newest, hold')]);
+    await perdure.startWorker({ tasks: [sync({ global: 2 })], buildId: 'limited' });
+    expect(await limits.get('sync')).toMatchObject(removed);
+  });
+
   it('set() overrides single figures, null removes one, and reset() returns to the code', async () => {
     const perdure = await open();
     const { client } = perdure;

@@ -1,7 +1,11 @@
 import { createHash } from 'node:crypto';
 import type { Clock } from '../../model/clock.ts';
 import { compareVersions } from '../../model/definition.ts';
-import { toSharedLimits, type ResolvedLimits } from '../../model/limit-options.ts';
+import {
+  toSharedLimits,
+  type ResolvedLimits,
+  type SharedLimits,
+} from '../../model/limit-options.ts';
 import type { Logger } from '../../model/logger.ts';
 import type { OrchestrationDefinition } from '../../orchestration/orchestration.ts';
 import { Registry, type Definitions } from '../../orchestration/registry.ts';
@@ -80,8 +84,16 @@ function declarationOf(
   kind: LimitedKind,
   definition: Limited | null | undefined,
 ): readonly LimitDeclaration[] {
-  const limits = toSharedLimits(definition ?? {});
+  const limits = toSharedLimits(definition ?? {}) ?? removedLimits(definition ?? {});
   return limits === undefined ? [] : [{ kind, name: definition?.name ?? '', limits }];
+}
+
+/**
+ * The limits of `concurrency: {}`: none, also if a former build has declared some. A definition without `concurrency` declares
+ * nothing: a worker of an older build that starts again must not remove the limits of a newer one.
+ */
+function removedLimits({ concurrency }: ResolvedLimits): SharedLimits | undefined {
+  return concurrency !== undefined && Object.keys(concurrency).length === 0 ? {} : undefined;
 }
 
 /** Derives the id of a build that sets none from its code and its limits. */
