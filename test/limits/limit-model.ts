@@ -191,6 +191,29 @@ class LimitModel {
     assert.ok(results.every(({ kind }) => kind === 'created'));
   }
 
+  /** Starts a run again with another key and input. A worker that holds it loses its lease. */
+  async replace(): Promise<void> {
+    const run = this.#any();
+    if (run === undefined || run.flagged) return;
+    const now = this.#now;
+    const { id, task } = run;
+    const key = this.#limited.includes(task) ? this.#random.pick(keys) : '';
+    this.#note(`replace ${id}:${task}/${key}`);
+    const weight = key === '' ? null : this.#random.pick([1, 2]);
+    const [result] = await this.#store.provider.createTasks([
+      newTask(id, {
+        name: task,
+        onConflict: 'terminateExisting',
+        inputHash: randomToken(),
+        ...(weight !== null && { lane: { key, weight } }),
+      }),
+    ]);
+    assert.equal(result?.kind, 'created', `${id} is replaced`);
+    if (run.held !== null) this.#former.push(run.held.token);
+    const parts = { id, task, key, priority: 0, dueAt: now, expiresAt: null };
+    this.#reference.create(parts, weight, now);
+  }
+
   async claim(): Promise<void> {
     await this.#claim(1 + this.#random.below(8));
   }
@@ -423,6 +446,7 @@ const operationsByWeight = (
     [1, 'cancel'],
     [1, 'terminate'],
     [1, 'delete'],
+    [1, 'replace'],
     [1, 'pause'],
     [1, 'changeLimits'],
     [1, 'declare'],
