@@ -214,6 +214,8 @@ export interface ListLimitsParams {
  *   wait in the order of their creation, also if they get messages (begin/never-more-than-the-limit,
  *   begin/waits-in-order, begin/holds-over-processes, begin/per-key, begin/a-message-does-not-pass)
  * - serve the keys of an orchestration fairly (begin/keys-take-turns, begin/an-idle-key-does-not-catch-up)
+ * - give no place to an instance of a version that the claiming worker cannot run: perhaps no worker can
+ *   (begin/a-version-that-is-not-runnable-takes-no-place)
  * - not run the first turn of a start (begin/a-first-turn-is-not-run)
  * - free the place with the end or the deletion of the instance, and wake workers for the next one; keep it over lost claims
  *   and executions (begin/every-end-frees-the-place, begin/an-end-wakes-who-waits, begin/keeps-its-place)

@@ -1,3 +1,4 @@
+import type { OrchestrationItem } from '../../../src/providers/contract/orchestration-queue.ts';
 import type { Provider } from '../../../src/providers/contract/provider.ts';
 import { withoutEffect, type BrokenProvider, type Intact } from './broken-provider.ts';
 
@@ -132,6 +133,22 @@ export const brokenBeginLimits: readonly BrokenProvider[] = [
     override: ({ provider }) => ({
       createInstances: async (instances) =>
         (await provider.createInstances(instances.toReversed())).toReversed(),
+    }),
+  },
+  {
+    fault: 'a worker gives a place to an instance that it cannot run',
+    rejectedBy: 'begin/a-version-that-is-not-runnable-takes-no-place',
+    override: ({ provider }) => ({
+      async fetchOrchestrationItems({ runnable, ...params }) {
+        const items = await provider.fetchOrchestrationItems(params);
+        const isRunnable = ({ version }: OrchestrationItem) =>
+          runnable?.some((one) => one.version === version) !== false;
+        const others = items.filter((item) => !isRunnable(item));
+        await provider.abandonOrchestrationItems(
+          others.map(({ lockToken }) => ({ lockToken, delayMs: 0, giveBackClaim: true })),
+        );
+        return items.filter(isRunnable);
+      },
     }),
   },
   {

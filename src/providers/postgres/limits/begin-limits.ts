@@ -1,6 +1,10 @@
 import type { Lane } from '../../contract/limits.ts';
+import type {
+  FetchOrchestrationItemsParams,
+  Runnable,
+} from '../../contract/orchestration-queue.ts';
 import { chooseFairly, virtualCost, type FairLane } from '../../rules/limits.ts';
-import { keys, one, prepare, rowsOf, type ListText } from '../driver/columns.ts';
+import { keys, one, optional, prepare, rowsOf, type ListText } from '../driver/columns.ts';
 import type { Transaction } from '../driver/connection.ts';
 import { nowSql, type Scope } from '../driver/scope.ts';
 
@@ -27,7 +31,10 @@ interface WaitingLane {
   readonly weight: number;
   readonly vtime: number;
   readonly running: number;
-  /** The keys of the instances that have waited longest: those that can begin, and one more. */
+  /**
+   * The keys of the instances that have waited longest: those that can begin, and one more. Negative: of a version that this
+   * worker cannot run.
+   */
   readonly instanceKeys: readonly string[];
 }
 
@@ -39,6 +46,7 @@ interface NewLane {
 // Bounds the work of one claim. The next claim continues.
 const maxSignals = 5_000;
 const maxLanes = 200;
+const maxRounds = 20;
 
 /**
  * Limits of the instances of an orchestration that have begun and not ended.
@@ -50,6 +58,9 @@ const maxLanes = 200;
  *
  * An instance that began before its definition was limited takes a place even if none is free. So does one that is canceled
  * while it waits again: see `waitsForPlace`.
+ *
+ * A worker gives no place to an instance of a version that it cannot run: perhaps no worker can. Such an instance stops
+ * waiting, and the next claim of a worker that can run it decides again.
  *
  * The claim that finds a lane without places and without waiting instances deletes it.
  *
@@ -109,9 +120,16 @@ export class BeginLimits {
     return due.filter(({ instanceKey }) => !heldKeys.has(instanceKey));
   }
 
-  /** Gives free places to waiting instances, at most `max` per orchestration. They can be claimed now. */
-  async admit(tx: Transaction, gates: readonly Gate[], max: number): Promise<void> {
-    for (const gate of gates) await this.#admitOne(tx, gate, max);
+  /** Gives free places to waiting instances that a worker can run, at most `max` per orchestration. They can be claimed now. */
+  async admit(
+    tx: Transaction,
+    gates: readonly Gate[],
+    params: Pick<FetchOrchestrationItemsParams, 'max' | 'runnable'>,
+  ): Promise<void> {
+    for (const gate of gates) {
+      let rounds = 1;
+      while ((await this.#admitOne(tx, gate, params)) && rounds < maxRounds) rounds += 1;
+    }
   }
 
   /** Stores the keys of new instances, for those that have one. */
@@ -137,18 +155,22 @@ export class BeginLimits {
     await tx.execute(...this.#sql.copyLane({ fromKey, toKey }));
   }
 
-  async #admitOne(tx: Transaction, gate: Gate, max: number): Promise<void> {
-    const { definitionKey } = gate;
+  /** Returns whether others may begin in place of those that the worker cannot run. */
+  async #admitOne(
+    tx: Transaction,
+    { definitionKey }: Gate,
+    { max, runnable }: Pick<FetchOrchestrationItemsParams, 'max' | 'runnable'>,
+  ): Promise<boolean> {
     // Not with the gates: those were read before the lock, and the limits may have been lowered meanwhile.
     const [locked] = await tx.query<LockedGate>(...this.#sql.state({ definitionKey }));
-    if (locked === undefined) return;
+    if (locked === undefined) return false;
     const { global, perKey } = locked;
     const free = Math.min(max, global === null ? max : global - locked.running);
-    if (free <= 0) return;
+    if (free <= 0) return false;
     const rows = await tx.query<WaitingLane>(
-      ...this.#sql.waiting({ definitionKey, limit: free, perKey }),
+      ...this.#sql.waiting({ definitionKey, limit: free, perKey, runnable }),
     );
-    if (rows.length === 0) return;
+    if (rows.length === 0) return false;
     const lanes = rows.map((row) => new AdmittedLane(row, perKey));
     const { vclock } = chooseFairly({
       lanes,
@@ -161,10 +183,17 @@ export class BeginLimits {
       ...this.#sql.begin({ instanceKeys: chosen }),
     );
     const begunKeys = new Set(begun.map(({ instanceKey }) => instanceKey));
-    const changed = lanes.flatMap((lane) => lane.after(begunKeys, locked.vclock) ?? []);
+    const skipped = lanes.flatMap(({ skipped }) => skipped);
+    const left =
+      skipped.length === 0
+        ? []
+        : await tx.query<{ instanceKey: number }>(...this.#sql.leave({ instanceKeys: skipped }));
+    const leftKeys = new Set(left.map(({ instanceKey }) => instanceKey));
+    const changed = lanes.flatMap((lane) => lane.after(begunKeys, leftKeys, locked.vclock) ?? []);
     await tx.execute(
       ...this.#sql.update({ definitionKey, vclock, taken: begun.length, lanes: changed }),
     );
+    return left.length > 0;
   }
 }
 
@@ -174,6 +203,8 @@ class AdmittedLane implements FairLane {
   readonly vtime: number;
   readonly allowance: number;
   readonly chosen: number[] = [];
+  /** Those that the worker cannot run. */
+  readonly skipped: number[] = [];
   readonly #row: WaitingLane;
 
   constructor(row: WaitingLane, perKey: number | null) {
@@ -184,17 +215,26 @@ class AdmittedLane implements FairLane {
   }
 
   take(): boolean {
-    const next = this.#row.instanceKeys[this.chosen.length];
-    if (next === undefined) return false;
-    this.chosen.push(Number(next));
-    return true;
+    const { instanceKeys } = this.#row;
+    for (;;) {
+      const next = instanceKeys[this.chosen.length + this.skipped.length];
+      if (next === undefined) return false;
+      const key = Number(next);
+      if (key > 0) return this.chosen.push(key) > 0;
+      this.skipped.push(-key);
+    }
   }
 
-  /** The row after some of the chosen instances began, or `undefined` if it stays the same. `vclock`: before the choice. */
-  after(begun: ReadonlySet<number>, vclock: number) {
+  /**
+   * The row after some of the chosen instances began and some of the skipped ones left, or `undefined` if it stays the same.
+   * `vclock`: before the choice.
+   */
+  after(begun: ReadonlySet<number>, left: ReadonlySet<number>, vclock: number) {
     const { lane, instanceKeys } = this.#row;
     const taken = this.chosen.filter((key) => begun.has(key)).length;
-    const more = instanceKeys.length > taken;
+    const gone = this.skipped.filter((key) => left.has(key)).length;
+    // If all that were read are gone, others may wait.
+    const more = instanceKeys.length > taken + gone || (taken === 0 && gone > 0);
     const ready = more && taken < this.allowance;
     if (taken === 0 && ready) return undefined;
     // A key that was idle does not catch up on the past.
@@ -236,6 +276,13 @@ export function isAnyBeginLimited(schema: string, definitionKeys: string): strin
 
 // See `isCounted` of the first limits.
 const hasCounted = '(lim.declared_by IS NOT NULL OR lim.override IS NOT NULL)';
+
+const runnableRows = optional(
+  rowsOf<Runnable>()({
+    name: ['text', ({ name }) => name],
+    version: ['text', ({ version }) => version ?? ''],
+  }),
+);
 
 function statements(schema: string) {
   const [limits, lanes, places, instances, locks] = [
@@ -349,9 +396,27 @@ function statements(schema: string) {
     ),
     waiting: prepare(
       'perdure_waiting_beginnings',
-      { definitionKey, limit: one<number>('bigint'), perKey: one<number | null>('int') },
-      ({ definitionKey, limit, perKey }) => `SELECT lane.lane, weight, vtime, running, ARRAY(
-            SELECT place.instance_key::text FROM ${places} AS place
+      {
+        definitionKey,
+        limit: one<number>('bigint'),
+        perKey: one<number | null>('int'),
+        runnable: runnableRows,
+      },
+      ({
+        definitionKey,
+        limit,
+        perKey,
+        runnable,
+      }) => `SELECT lane.lane, weight, vtime, running, ARRAY(
+            SELECT (CASE WHEN ${runnable.column('name')} IS NULL OR (
+                SELECT 1 FROM (
+                    SELECT abs(definition_key) AS own_key FROM ${locks} AS one
+                    WHERE one.instance_key = place.instance_key LIMIT 1) AS lock
+                  CROSS JOIN LATERAL (
+                    SELECT name, version FROM ${schema}.definitions AS one WHERE one.definition_key = own_key LIMIT 1) AS named
+                  JOIN ${runnable.as('runnable')} ON runnable.name = named.name AND runnable.version = named.version
+                LIMIT 1) IS NOT NULL
+              THEN place.instance_key ELSE -place.instance_key END)::text FROM ${places} AS place
             WHERE place.definition_key = ${definitionKey} AND place.lane = lane.lane AND NOT has_begun
             ORDER BY place.instance_key
             LIMIT least(${limit}, greatest(coalesce(${perKey} - running, ${limit}), 0)) + 1) AS "instanceKeys"
@@ -374,6 +439,23 @@ function statements(schema: string) {
           WHERE instance_key = ANY (ARRAY(SELECT instance_key FROM place))
         )
         UPDATE ${places} SET has_begun = TRUE WHERE instance_key = ANY (ARRAY(SELECT instance_key FROM place))
+        RETURNING instance_key AS "instanceKey"`,
+    ),
+    // They are due without a place, as before their first claim.
+    leave: prepare(
+      'perdure_leave_lane',
+      { instanceKeys },
+      ({ instanceKeys }) => `WITH lock AS MATERIALIZED (
+          SELECT instance_key FROM ${locks} WHERE instance_key = ANY (${instanceKeys}) FOR UPDATE SKIP LOCKED
+        ), place AS MATERIALIZED (
+          SELECT instance_key FROM ${places}
+          WHERE instance_key = ANY (ARRAY(SELECT instance_key FROM lock)) AND coalesce(has_begun, TRUE) = FALSE
+          FOR UPDATE SKIP LOCKED
+        ), gone AS (
+          DELETE FROM ${places} WHERE instance_key = ANY (ARRAY(SELECT instance_key FROM place))
+        )
+        UPDATE ${locks} SET definition_key = abs(definition_key)
+        WHERE instance_key = ANY (ARRAY(SELECT instance_key FROM place))
         RETURNING instance_key AS "instanceKey"`,
     ),
     update: prepare(

@@ -411,7 +411,7 @@ async function chooseWithPlaces(
   params: FetchOrchestrationItemsParams,
 ): Promise<readonly DueInstance[]> {
   const { tx } = scope;
-  const { max, runnable } = params;
+  const { runnable } = params;
   if (!beginLimits.isKnown) {
     const [chosen, gates] = await Promise.all([
       dueInstances.choose(scope, params),
@@ -421,13 +421,13 @@ async function chooseWithPlaces(
     return gates.length === 0 ? chosen : [];
   }
   const gates = await beginLimits.lock(tx, runnable);
-  await beginLimits.admit(tx, gates, max);
+  await beginLimits.admit(tx, gates, params);
   for (let round = 0; ; round += 1) {
     const due = await dueInstances.choose(scope, params);
     if (gates.length === 0) return due;
     const placed = await beginLimits.holdBack(tx, gates, due);
     if (placed.length === due.length || round === maxRounds) return placed;
-    await beginLimits.admit(tx, gates, max);
+    await beginLimits.admit(tx, gates, params);
   }
 }
 

@@ -1,6 +1,7 @@
 import type Database from 'better-sqlite3';
 import type { InstanceStatus } from '../../../model/status.ts';
 import type { Lane, Limits } from '../../contract/limits.ts';
+import type { Runnable } from '../../contract/orchestration-queue.ts';
 import { chooseFairly, waitsForPlace, type FairLane } from '../../rules/limits.ts';
 import type { Scope } from '../batches/group-commit.ts';
 import type { Definitions } from '../tables/definitions.ts';
@@ -11,6 +12,8 @@ interface Gate {
   readonly definitionKey: number;
   readonly name: string;
   readonly limits: Limits;
+  /** Whether the worker can run an instance with this definition. */
+  readonly canRun: (definitionKey: number) => boolean;
 }
 
 interface GateState {
@@ -28,6 +31,8 @@ interface LaneRow {
 interface WaitingLane extends LaneRow, FairLane {
   /** The last instance that was chosen from it. */
   after: number;
+  /** Instances that the worker cannot run, and that left the lane. */
+  left: number;
 }
 
 interface InstanceState {
@@ -41,6 +46,8 @@ interface InstanceState {
 const lanesPerRound = 200;
 // Idle lanes that a claim deletes in addition to two per admitted instance.
 const minPruned = 50;
+// Instances that the worker cannot run, of one lane. The next claim continues.
+const maxLeft = 500;
 
 /**
  * Limits of the instances of an orchestration that have begun and not ended.
@@ -52,6 +59,9 @@ const minPruned = 50;
  *
  * An instance that began before its definition was limited takes a place even if none is free. So does one that is canceled
  * while it waits again: see `waitsForPlace`.
+ *
+ * A worker gives no place to an instance of a version that it cannot run: perhaps no worker can. Such an instance stops
+ * waiting, and the next claim of a worker that can run it decides again.
  */
 export class BeginLimits {
   readonly #definitions: Definitions;
@@ -78,6 +88,7 @@ export class BeginLimits {
   readonly #nextWaiting;
   readonly #begin;
   readonly #unpark;
+  readonly #leave;
   readonly #setLane;
   readonly #setClock;
   readonly #prune;
@@ -179,6 +190,7 @@ export class BeginLimits {
     this.#unpark = db.prepare<[number]>(
       'UPDATE instance_locks SET definition_key = abs(definition_key) WHERE instance_key = ?',
     );
+    this.#leave = db.prepare<[number]>('DELETE FROM instance_places WHERE instance_key = ?');
     this.#setLane = db.prepare<
       [
         {
@@ -237,16 +249,18 @@ export class BeginLimits {
    * The limited orchestrations of a worker, by name. `undefined` means all of the store. `transaction` identifies the
    * transaction that the call is part of.
    */
-  gates(
-    transaction: object,
-    runnable: readonly { readonly name: string }[] | undefined,
-  ): ReadonlyMap<string, Gate> {
+  gates(transaction: object, runnable: readonly Runnable[] | undefined): ReadonlyMap<string, Gate> {
     const gates = new Map<string, Gate>();
     if (!this.#limitRows.isAny(transaction)) return gates;
+    const isRunnable = (one: { readonly name: string; readonly version: string | null }): boolean =>
+      runnable === undefined ||
+      runnable.some(({ name, version }) => one.name === name && one.version === version);
+    const canRun = (key: number): boolean => isRunnable(this.#definitions.get(key));
     for (const { definitionKey, effective } of this.#gates.all()) {
       const { name } = this.#definitions.get(definitionKey);
       if (runnable === undefined || runnable.some((one) => one.name === name)) {
-        gates.set(name, { definitionKey, name, limits: JSON.parse(effective) as Limits });
+        const limits = JSON.parse(effective) as Limits;
+        gates.set(name, { definitionKey, name, limits, canRun });
       }
     }
     return gates;
@@ -314,16 +328,17 @@ export class BeginLimits {
       ...row,
       allowance: perKey === undefined ? Infinity : perKey - row.running,
       after: 0,
+      left: 0,
     }));
     const { shares, taken, vclock } = chooseFairly({
       lanes,
       max: free,
       vclock: this.#state.get(definitionKey)?.vclock ?? 0,
-      take: (lane) => this.#take(definitionKey, lane),
+      take: (lane) => this.#take(gate, lane),
     });
     for (const { lane, taken: own, vtime, isEmpty } of shares) {
       if (own === 0 && !isEmpty && lane.allowance > 0) continue;
-      const more = isEmpty ? 0 : 1;
+      const more = isEmpty && lane.left < maxLeft ? 0 : 1;
       const ready = more === 1 && own < lane.allowance ? 1 : 0;
       this.#setLane.run({ definitionKey, lane: lane.lane, taken: own, vtime, more, ready });
     }
@@ -331,12 +346,20 @@ export class BeginLimits {
     return taken === 0 && rows.length === lanesPerRound ? 'none yet' : taken;
   }
 
-  #take(definitionKey: number, lane: WaitingLane): boolean {
-    const instanceKey = this.#nextWaiting.get(definitionKey, lane.lane, lane.after);
-    if (instanceKey === undefined) return false;
-    lane.after = instanceKey;
-    this.#begin.run(instanceKey);
-    this.#unpark.run(instanceKey);
-    return true;
+  #take({ definitionKey, canRun }: Gate, lane: WaitingLane): boolean {
+    while (lane.left < maxLeft) {
+      const instanceKey = this.#nextWaiting.get(definitionKey, lane.lane, lane.after);
+      if (instanceKey === undefined) return false;
+      lane.after = instanceKey;
+      this.#unpark.run(instanceKey);
+      const instance = this.#instance.get(instanceKey);
+      if (instance === undefined || canRun(instance.definitionKey)) {
+        this.#begin.run(instanceKey);
+        return true;
+      }
+      this.#leave.run(instanceKey);
+      lane.left += 1;
+    }
+    return false;
   }
 }

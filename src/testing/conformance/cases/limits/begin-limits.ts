@@ -82,6 +82,40 @@ export const beginLimits: Capability = {
       },
     },
     {
+      id: 'begin/a-version-that-is-not-runnable-takes-no-place',
+      title: 'a waiting instance of a version that the claiming worker cannot run takes no place',
+      async run(store) {
+        await limit(store, { global: 1 });
+        const claimAs = (own: string) =>
+          store.claim({ runnable: [{ name: 'sample', version: own }] });
+        await store.create('first', { version: '2' });
+        const [begun] = await claimAs('2');
+        assert.ok(begun);
+        await store.commit(begun, { version: '2', events: [event('begun')] });
+        for (const id of ['old 1', 'old 2']) await store.create(id, { version: '1' });
+        assert.deepEqual(await claimAs('1'), []);
+        for (const id of ['new 1', 'new 2']) await store.create(id, { version: '2' });
+        assert.deepEqual(await claimAs('2'), []);
+        await store.terminate('first');
+        const [next] = await claimAs('2');
+        assert.equal(next?.instanceId, 'new 1');
+        assert.deepEqual(await claimAs('1'), []);
+        assert.deepEqual(await claimAs('2'), []);
+        assert.equal(await running(store), 1);
+        await store.commit(next, { outcome: { status: 'completed', payload: null } });
+        assert.deepEqual(ids(await claimAs('1')), ['old 1']);
+        assert.equal(await running(store), 1);
+        await store.terminate('old 1');
+        // The other worker claims while both versions wait.
+        assert.deepEqual(ids(await claimAs('2')), ['new 2']);
+        await store.terminate('new 2');
+        assert.deepEqual(ids(await claimAs('1')), ['old 2']);
+        await store.terminate('old 2');
+        assert.deepEqual(await store.claim(), []);
+        assert.equal(await running(store), 0);
+      },
+    },
+    {
       id: 'begin/a-message-does-not-pass',
       title: 'an event for a waiting instance waits with it',
       async run(store) {
