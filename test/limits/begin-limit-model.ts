@@ -26,6 +26,7 @@ interface Held {
 interface Known {
   readonly id: string;
   readonly key: string;
+  readonly version: string;
   /** Claimed since its creation, retry or replacement. */
   hasBegun: boolean;
   /** Begun by a claim that cleans up after a cancel, which needs no free place. */
@@ -46,6 +47,10 @@ const figures: readonly Limits[] = [
   { perKey: 2 },
   { global: 4, perKey: 1 },
 ];
+const versions = ['1', '2'] as const;
+const runnable = versions.map((version) => ({ name: 'sample', version }));
+/** The versions that a worker can run. */
+const workers = [runnable, runnable, runnable.slice(0, 1), runnable.slice(1)] as const;
 const failure = '{"name":"Error","message":"no"}';
 const by = { reason: 'no', actor: null } as const;
 const continued = {
@@ -168,7 +173,9 @@ class BeginLimitModel {
   async #create(id: string, key: string, parts: Partial<NewInstance>): Promise<void> {
     this.#note(`create ${id}/${key} ${JSON.stringify({ ...parts, start: undefined })}`);
     const lane = key === '' ? {} : { lane: { key, weight: this.#pick([1, 2]) } };
-    const [result] = await this.#provider.createInstances([newInstance(id, { ...lane, ...parts })]);
+    const version = this.#pick(versions);
+    const start = newInstance(id, { ...lane, ...parts, version });
+    const [result] = await this.#provider.createInstances([start]);
     if (result?.kind !== 'created') {
       this.#note(`  ${JSON.stringify(result)}`);
       return;
@@ -176,6 +183,7 @@ class BeginLimitModel {
     this.#known.set(id, {
       id,
       key,
+      version,
       hasBegun: false,
       isExtra: false,
       held: undefined,
@@ -198,13 +206,16 @@ class BeginLimitModel {
     this.#note(`debounce ${id}/${key} ${delayMs}`);
     const lane = key === '' ? {} : { lane: { key, weight: 1 } };
     const debounce = { key: this.#pick(['x', 'y']), requestKey: id };
-    const start = newInstance(id, { ...lane, debounce, delayMs, inputHash: id });
+    // The newest request decides, so all have one version.
+    const version = '1';
+    const start = newInstance(id, { ...lane, debounce, delayMs, inputHash: id, version });
     const [result] = await this.#provider.createInstances([start]);
     const dueAt = this.#now + delayMs;
     if (result?.kind === 'created')
       this.#known.set(id, {
         id,
         key,
+        version,
         hasBegun: false,
         isExtra: false,
         held: undefined,
@@ -226,8 +237,12 @@ class BeginLimitModel {
   /** Claims. A claim of 100 is repeated until it finds nothing. */
   async #claim(max: number): Promise<void> {
     for (;;) {
-      const items = await this.#provider.fetchOrchestrationItems({ max, lockMs, waitMs: 0 });
-      this.#note(`claim ${max}: ${items.map(({ instanceId }) => instanceId).join()}`);
+      const can = max === 100 ? runnable : this.#pick(workers);
+      const fetch = { max, lockMs, waitMs: 0, runnable: can };
+      const items = await this.#provider.fetchOrchestrationItems(fetch);
+      this.#note(
+        `claim ${max} of ${can.length} versions: ${items.map(({ instanceId }) => instanceId).join()}`,
+      );
       await this.#claimed(items);
       if (items.length === 0 || max !== 100) break;
     }
@@ -243,6 +258,7 @@ class BeginLimitModel {
     for (const item of inOrder) {
       const known = this.#known.get(item.instanceId);
       assert.ok(known, `${item.instanceId} exists`);
+      assert.equal(item.version, known.version, `${known.id} has its version`);
       const isHeld = known.held !== undefined && known.held.until > this.#now;
       assert.ok(!isHeld, `${known.id} is claimed while it is held`);
       assert.ok(known.dueAt <= this.#now || known.hasBegun, `${known.id} is due`);
@@ -283,19 +299,19 @@ class BeginLimitModel {
   }
 
   async #commit(
-    { id, held }: Known,
+    { id, held, version }: Known,
     wanted: (typeof outcomes)[number] | { readonly status: 'completed'; readonly payload: null },
   ): Promise<void> {
     if (held === undefined) return;
     const { item } = held;
     const record = (await this.#records()).get(id);
     const isStopping = record?.status === 'canceling';
-    const outcome = isStopping
-      ? ({ status: 'canceled', reason: 'no', cleanupSkipped: false } as const)
-      : wanted;
+    const canceled = { status: 'canceled', reason: 'no', cleanupSkipped: false } as const;
+    const next = wanted.status === 'continuedAsNew' ? { ...wanted, version } : wanted;
+    const outcome = isStopping ? canceled : next;
     const firstEventId = item.historyLength + 1;
     const events = outcome.status === 'continuedAsNew' ? [] : [event('turn')];
-    const turn = newTurn({ firstEventId, events, outcome });
+    const turn = newTurn({ version, firstEventId, events, outcome });
     const { lockToken } = item;
     const messageKeys = item.messages.map(({ messageKey }) => messageKey);
     const [result] = await this.#provider.ackOrchestrationItems([{ lockToken, messageKeys, turn }]);
@@ -378,7 +394,7 @@ class BeginLimitModel {
     if (rerun === undefined) return;
     const { known, source } = rerun;
     const start = { messages: [newInstance(known.id).start] };
-    const retry = { source, version: null, start };
+    const retry = { source, version: known.version, start };
     const [result] = await this.#provider.retryInstances([retry]);
     this.#note(`retry ${known.id}: ${result?.kind}`);
     if (result?.kind === 'retried')
@@ -392,14 +408,15 @@ class BeginLimitModel {
     const id = `i${this.#count++}`;
     const start = { messages: [newInstance(id).start] };
     const { incarnation, inputHash, name } = newInstance(id);
-    const fork = { source, instanceId: id, incarnation, inputHash, name, version: null };
+    const fork = { source, instanceId: id, incarnation, inputHash, name, version: known.version };
     const [result] = await this.#provider.forkInstances([{ ...fork, forkedFrom: '{}', start }]);
     this.#note(`fork ${known.id}: ${id} ${result?.kind}`);
     if (result?.kind !== 'forked') return;
-    const { key } = known;
+    const { key, version } = known;
     this.#known.set(id, {
       id,
       key,
+      version,
       hasBegun: false,
       isExtra: false,
       held: undefined,
@@ -452,7 +469,12 @@ class BeginLimitModel {
       for (const { instanceId } of live)
         await this.#provider.enqueueMessages([{ instanceId, message: raised('end') }]);
       const [provider] = this.#store.providers;
-      const items = await provider.fetchOrchestrationItems({ max: 100, lockMs, waitMs: 0 });
+      const items = await provider.fetchOrchestrationItems({
+        max: 100,
+        lockMs,
+        waitMs: 0,
+        runnable,
+      });
       this.#note(`claim to end: ${items.map(({ instanceId }) => instanceId).join()}`);
       await this.#claimed(items);
       for (const known of this.#known.values())
@@ -461,7 +483,7 @@ class BeginLimitModel {
       await this.#store.clock.advance(500);
     }
     const [provider] = this.#store.providers;
-    await provider.fetchOrchestrationItems({ max: 1, lockMs, waitMs: 0 });
+    await provider.fetchOrchestrationItems({ max: 1, lockMs, waitMs: 0, runnable });
     await this.#store.checkInvariants();
     const { records } = await provider.listLimits({ limit: 10 });
     for (const { running, waiting } of records)
