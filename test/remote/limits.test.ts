@@ -109,18 +109,30 @@ describeRemote('limits of a remote client', (open) => {
     ['', /key/],
     ['x'.repeat(10_240), /key/],
     ['a\u0000b', /control character/],
-  ])('rejects an invalid key over HTTP, before anything is stored', async (key, message) => {
-    const { client, server, token } = await open();
-    await expect(client.runTask('parked', 1, { key })).rejects.toMatchObject({
-      code: 'INVALID_OPTION',
-    });
-    const response = await fetch(`${server.url}/v1/tasks`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ task: 'parked', key }),
-    });
-    expect(response.status).toBe(400);
-    expect(await response.text()).toMatch(message);
-    expect((await client.list()).items).toEqual([]);
-  });
+    ['\uD800', /surrogate pair/],
+    ["O'Brien", /quote/],
+  ])(
+    'rejects an invalid key over HTTP, before anything is stored (case %#)',
+    async (key, message) => {
+      const { client, server, token } = await open();
+      await expect(client.runTask('parked', 1, { key })).rejects.toMatchObject({
+        code: 'INVALID_OPTION',
+      });
+      const response = await fetch(`${server.url}/v1/tasks`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ task: 'parked', key }),
+      });
+      expect(response.status).toBe(400);
+      expect(await response.text()).toMatch(message);
+      const started = await fetch(`${server.url}/v1/instances`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ name: 'parked', key }),
+      });
+      expect(started.status).toBe(400);
+      expect(await started.text()).toMatch(message);
+      expect((await client.list()).items).toEqual([]);
+    },
+  );
 });
