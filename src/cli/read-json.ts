@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import { usage } from './cli-error.ts';
+import { CliError, usage } from './cli-error.ts';
 import type { Terminal } from './command.ts';
 
 /** Parses JSON text, the file of `@file`, or the standard input for `-`. Throws a usage error. */
@@ -17,8 +17,9 @@ export async function readJson(
         ? await readTextFile(resolve(terminal.cwd, text.slice(1)), what)
         : text;
   try {
-    return parseJson(json);
+    return parseJson(json, rejectInexact(source));
   } catch (error) {
+    if (error instanceof CliError) throw error;
     const reason = error instanceof Error ? error.message : String(error);
     throw usage(
       `Invalid JSON in ${source}: ${reason.slice(0, 200)}.`,
@@ -28,8 +29,26 @@ export async function readJson(
 }
 
 /** Parses JSON of a file. Editors and shells of Windows write a byte order mark before it. */
-export function parseJson(text: string): unknown {
-  return JSON.parse(text.replace(/^\uFEFF/, '')) as unknown;
+export function parseJson(text: string, reviver?: Reviver): unknown {
+  return JSON.parse(text.replace(/^\uFEFF/, ''), reviver) as unknown;
+}
+
+/** Node.js 22 and newer pass the text of a number. */
+type Reviver = (key: string, value: unknown, context?: { readonly source?: string }) => unknown;
+
+/** Throws a usage error for a number that JavaScript would store as another one. */
+function rejectInexact(source: string): Reviver {
+  return (_key, value, context) => {
+    const text = context?.source;
+    if (typeof value !== 'number' || text === undefined) return value;
+    const isExact =
+      Number.isFinite(value) && (!/^-?\d+$/.test(text) || BigInt(text) === BigInt(value));
+    if (isExact) return value;
+    throw usage(
+      `Inexact number ${text.slice(0, 40)} in ${source}: JavaScript would store ${value}.`,
+      `Pass it as text: "${text.slice(0, 40)}".`,
+    );
+  };
 }
 
 /** Reads a file. Throws a usage error that names it. */

@@ -102,6 +102,12 @@ describe('wrong calls end with 2 and say what is valid', () => {
     ['a wrong tag', ['list', '--tag', 'ada', '--store', 'x.db'], 'use key=value'],
     ['an option twice', ['list', '--limit', '1', '--limit', '2'], 'was given twice'],
     ['wrong JSON', ['start', 'a', '{', '--store', 'x.db'], 'Invalid JSON in <input>'],
+    [
+      'a number that JavaScript cannot store',
+      ['start', 'a', '{"cents": [12345678901234567890]}', '--store', 'x.db'],
+      'Inexact number 12345678901234567890 in <input>: JavaScript would store 12345678901234567000.',
+    ],
+    ['an infinite number', ['event', 'a', 'b', '1e999', '--store', 'x.db'], 'Inexact number 1e999'],
     ['a missing file', ['start', 'a', '@nope.json', '--store', 'x'], 'the file does not exist'],
     ['a directory as file', ['start', 'a', '@.', '--store', 'x'], 'it is a directory'],
     ['an unknown shell', ['completion', 'bsh'], 'Did you mean bash?'],
