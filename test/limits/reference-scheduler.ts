@@ -148,6 +148,11 @@ export class ReferenceScheduler {
     const suspects = items.filter(({ claims, cancel }) => claims > 2 && cancel === null);
     if (suspects.length > 0) assert.equal(items.length, 1, 'a suspect is claimed alone');
     for (const item of items) this.#admit(item, now, lockMs);
+    // The lane of a suspect may have been deleted with its weight. Its claim then counts with weight 1.
+    for (const { instanceId } of suspects) {
+      const run = this.runs.get(instanceId);
+      if (run !== undefined) this.#leastWeights.set(laneOf(run), 1);
+    }
     this.#checkPlaces(items, now);
     this.#checkRates(now);
     if (isLast && items.length < max && suspects.length === 0) {
