@@ -105,4 +105,8 @@ export const regressionSeeds: readonly RegressionSeed[] = [
     found:
       'the check expected a process to abort a handler before its other steps, when it resumed',
   },
+  {
+    seed: 5_003_066,
+    found: 'the checker did not know that an expired clean-up limit ends the delay of a hand-back',
+  },
 ];

@@ -170,8 +170,11 @@ export class ItemCheck {
       this.#executionOf.set(lockToken, `${key}/${executionId}`);
       state.claims += 1;
       this.#expect(`the number of claims of ${key}`, one.claims, state.claims);
-      // A cancel ends the delay.
-      if (one.messages.every(({ kind }) => kind !== 'cancel')) this.#expectDue(key, state.dueAt);
+      // A cancel ends the delay, and so does the end of the clean-up limit.
+      const endsDelay = one.messages.some(
+        ({ kind }) => kind === 'cancel' || kind === 'cleanupExpired',
+      );
+      if (!endsDelay) this.#expectDue(key, state.dueAt);
       const isKnown = runnable?.some(({ name }) => name === one.name) ?? true;
       const hasCancel = one.messages.some(({ kind }) => kind !== 'start');
       if (!isKnown && !hasCancel)
